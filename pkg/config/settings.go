@@ -1,0 +1,119 @@
+package config
+
+import (
+	"fmt"
+	"time"
+)
+
+// NATS is where the queue is.
+type NATS struct {
+	NATSURL URL `name:"nats-url" default:"nats://127.0.0.1:4222" help:"NATS servers, one or several separated by commas."`
+}
+
+// Validate refuses an address of the wrong form.
+func (n *NATS) Validate() error { return n.NATSURL.Check("nats-url", "nats", "tls", "ws", "wss") }
+
+// Redis is where the token cache and quota counters are.
+type Redis struct {
+	RedisURL URL `name:"redis-url" default:"redis://127.0.0.1:6379/0" help:"Redis: the token cache and quota counters."`
+}
+
+// Validate refuses an address of the wrong form.
+func (r *Redis) Validate() error { return r.RedisURL.Check("redis-url", "redis", "rediss") }
+
+// ClickHouse is where the tables are.
+type ClickHouse struct {
+	ClickHouseURL URL `name:"clickhouse-url" default:"http://127.0.0.1:8123/logboom" help:"ClickHouse: http(s)://host:8123/database or clickhouse://host:9000/database."`
+}
+
+// Validate refuses an address of the wrong form.
+func (c *ClickHouse) Validate() error {
+	return c.ClickHouseURL.Check("clickhouse-url", "http", "https", "clickhouse", "clickhouses")
+}
+
+// Queue says how the JetStream streams are made. It counts on first start;
+// later, a differing number of shards is refused.
+type Queue struct {
+	Shards      int  `default:"0" help:"Shards of the queue, fixed when it is created; 0 takes what is there, or 4."`
+	Replicas    int  `default:"1" help:"Copies of each stream: 1, or 3 in a cluster."`
+	StreamBytes Size `default:"0" help:"Bound of each stream's size; a full stream answers 503. 0 takes what is there, or 4GiB (standalone: a share of the disk)."`
+}
+
+// Validate refuses numbers out of range.
+func (q *Queue) Validate() error {
+	if q.Shards < 0 || q.Shards > 256 {
+		return fmt.Errorf("--shards (%s): %d is not within 0 to 256", Variable("shards"), q.Shards)
+	}
+	if q.Replicas < 1 || q.Replicas > 5 {
+		return fmt.Errorf("--replicas (%s): %d is not within 1 to 5", Variable("replicas"), q.Replicas)
+	}
+	if q.StreamBytes != 0 && q.StreamBytes < 16*MiB {
+		return fmt.Errorf("--stream-bytes (%s): %s is under 16MiB", Variable("stream-bytes"), q.StreamBytes)
+	}
+	return nil
+}
+
+// Process is what every process has: how it logs, where its metrics are, and
+// how long it may take to stop.
+type Process struct {
+	OpsAddr     string        `default:":9100" help:"Address of metrics, health and pprof; without a host it is loopback, except on Kubernetes."`
+	LogLevel    string        `default:"info" enum:"debug,info,warn,error" help:"Least level of log lines: ${enum}."`
+	LogFormat   string        `default:"auto" enum:"auto,text,json" help:"Form of log lines: ${enum}; auto is text on a terminal, else json."`
+	StopTimeout time.Duration `default:"30s" help:"How long a graceful stop may take."`
+}
+
+// Validate refuses a time to stop that leaves none.
+func (p *Process) Validate() error {
+	if p.StopTimeout < time.Second {
+		return fmt.Errorf("--stop-timeout (%s): %s is under 1s", Variable("stop-timeout"), p.StopTimeout)
+	}
+	return nil
+}
+
+// Bootstrap names what the first start makes in an empty store.
+type Bootstrap struct {
+	AdminEmail    string `name:"bootstrap-admin-email" help:"First start: the admin's e-mail address."`
+	AdminPassword Secret `name:"bootstrap-admin-password" help:"First start: the admin's password."`
+	APIKey        Secret `name:"bootstrap-api-key" help:"First start: an API key, 32 characters or more."`
+	Project       string `name:"bootstrap-project" help:"First start: a project."`
+	Token         Secret `name:"bootstrap-token" help:"First start: the project's token (made by: admin token new)."`
+}
+
+// Intake bounds what one request may hold and how long it may take.
+type Intake struct {
+	IngestAddr     string        `default:":8080" help:"Address of the ingest routes."`
+	BodyBytes      Size          `default:"10MiB" help:"Largest body as sent."`
+	DecodedBytes   Size          `default:"64MiB" help:"Largest body after decompression."`
+	RecordBytes    Size          `default:"1MiB" help:"Largest record."`
+	MetadataKeys   int           `default:"128" help:"Most keys of a record's metadata or tags; further ones are cut and marked."`
+	KeyBytes       int           `default:"256" help:"Longest key; longer ones are cut and marked."`
+	ValueBytes     Size          `default:"16KiB" help:"Longest value; longer ones are cut and marked."`
+	JSONDepth      int           `name:"json-depth" default:"64" help:"Deepest nesting of JSON."`
+	HeaderTimeout  time.Duration `default:"5s" help:"To read a request's head."`
+	BodyTimeout    time.Duration `default:"60s" help:"To read a request whole."`
+	IdleTimeout    time.Duration `default:"120s" help:"Of a kept-alive connection; container senders need 75s or more."`
+	MaxConnections int           `default:"20000" help:"Open connections; further ones wait."`
+}
+
+// Validate refuses bounds that nothing could pass.
+func (i *Intake) Validate() error {
+	for _, bound := range []struct {
+		flag  string
+		value int64
+	}{
+		{"body-bytes", int64(i.BodyBytes)}, {"decoded-bytes", int64(i.DecodedBytes)}, {"record-bytes", int64(i.RecordBytes)},
+		{"metadata-keys", int64(i.MetadataKeys)}, {"key-bytes", int64(i.KeyBytes)}, {"value-bytes", int64(i.ValueBytes)},
+		{"json-depth", int64(i.JSONDepth)}, {"header-timeout", int64(i.HeaderTimeout)}, {"body-timeout", int64(i.BodyTimeout)},
+		{"idle-timeout", int64(i.IdleTimeout)}, {"max-connections", int64(i.MaxConnections)},
+	} {
+		if bound.value <= 0 {
+			return fmt.Errorf("--%s (%s): must be above zero", bound.flag, Variable(bound.flag))
+		}
+	}
+	return nil
+}
+
+// Admin is where operators and scripts are answered.
+type Admin struct {
+	AdminAddr string `default:":8081" help:"Address of the admin routes."`
+}
