@@ -1,0 +1,57 @@
+// Package problem is the form of an error's answer, RFC 9457's
+// application/problem+json with a stable code, the same from every service.
+//
+// Each service decides in one function of its own which error is which
+// problem. What a newcomer would get wrong: a problem goes to whoever sent the
+// request, so it holds no token, no payload and no address of an engine.
+package problem
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// ContentType is the media type of a problem.
+const ContentType = "application/problem+json"
+
+// Problem is what went wrong. Index and Offset are there where an entry of the
+// body is at fault, Field where a parameter or field is.
+type Problem struct {
+	Status     int           `json:"status"`
+	Code       string        `json:"code"`
+	Detail     string        `json:"detail"`
+	Field      string        `json:"field,omitempty"`
+	Index      *int          `json:"index,omitempty"`
+	Offset     *int64        `json:"offset,omitempty"`
+	RetryAfter time.Duration `json:"-"` // 0: no such header; sent in whole seconds, at least one
+}
+
+// document adds what the standard asks for and what finds the request again.
+type document struct {
+	Type  string `json:"type"`
+	Title string `json:"title"`
+	Problem
+	RequestID string `json:"request_id"`
+}
+
+// Write answers with the problem. Its error is the connection's.
+func Write(w http.ResponseWriter, p Problem, requestID string) error {
+	body, err := json.Marshal(document{Type: "about:blank", Title: http.StatusText(p.Status), Problem: p, RequestID: requestID})
+	if err != nil {
+		return err
+	}
+	header := w.Header()
+	header.Set("Content-Type", ContentType)
+	header.Set("Cache-Control", "no-store")
+	if p.RetryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(max(1, int(p.RetryAfter.Seconds()))))
+	}
+	if p.Status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
+	w.WriteHeader(p.Status)
+	_, err = w.Write(append(body, '\n'))
+	return err
+}
