@@ -1,0 +1,90 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// checkTimeout bounds all readiness checks of one question together, so that a
+// probe gets an answer before its own timeout.
+const checkTimeout = 900 * time.Millisecond
+
+// Health answers whether a process lives and whether it is ready for work.
+type Health struct {
+	draining atomic.Bool
+	mu       sync.Mutex
+	checks   []check
+}
+
+type check struct {
+	name string
+	ask  func(context.Context) error
+}
+
+// Add registers a readiness check. Its error is shown to whoever asks and must
+// not hold a secret.
+func (h *Health) Add(name string, ask func(context.Context) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.checks = append(slices.Clone(h.checks), check{name, ask})
+}
+
+// Drain makes the process unready from now on: it stops soon.
+func (h *Health) Drain() { h.draining.Store(true) }
+
+// Draining tells whether the process stops soon.
+func (h *Health) Draining() bool { return h.draining.Load() }
+
+// report is the answer of /readyz.
+type report struct {
+	Status string            `json:"status"` // ready, draining or unready
+	Checks map[string]string `json:"checks"` // "ok", or what is wrong
+}
+
+// ready asks every check.
+func (h *Health) ready(ctx context.Context) (report, bool) {
+	h.mu.Lock()
+	checks := h.checks
+	h.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	answer := report{Status: "ready", Checks: make(map[string]string, len(checks))}
+	for _, c := range checks {
+		answer.Checks[c.name] = "ok"
+		if err := c.ask(ctx); err != nil {
+			answer.Status, answer.Checks[c.name] = "unready", err.Error()
+		}
+	}
+	if h.Draining() {
+		answer.Status = "draining"
+	}
+	return answer, answer.Status == "ready"
+}
+
+// Livez answers 200 for as long as the process can answer.
+func (h *Health) Livez(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, report{Status: "alive", Checks: map[string]string{}})
+}
+
+// Readyz answers 200 where every check passes, else 503, with the checks.
+func (h *Health) Readyz(w http.ResponseWriter, r *http.Request) {
+	answer, ok := h.ready(r.Context())
+	status := http.StatusOK
+	if !ok {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, answer)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// The reader going away is no concern of a health check.
+	_ = json.NewEncoder(w).Encode(v)
+}
