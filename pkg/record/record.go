@@ -1,0 +1,75 @@
+// Package record says what a log and an event are, and what their bytes on
+// the queue look like.
+//
+// It sits between decode, which fills records from HTTP bodies, and the
+// writer, which turns them into rows. A newcomer's usual mistake is to keep a
+// record's strings: a decoded record borrows them from the buffer it was
+// decoded from, and they are valid only as long as that buffer is.
+package record
+
+// Kind tells logs from events. The values are part of the queue's format.
+type Kind uint8
+
+// The kinds of record.
+const (
+	KindLog   Kind = 1
+	KindEvent Kind = 2
+)
+
+// String returns "log" or "event".
+func (k Kind) String() string {
+	switch k {
+	case KindLog:
+		return "log"
+	case KindEvent:
+		return "event"
+	}
+	return "unknown"
+}
+
+// Pair is one key with its value, from a log's metadata or an event's tags.
+type Pair struct {
+	Key, Value string
+}
+
+// Log is one log entry.
+type Log struct {
+	Timestamp      int64 // Unix nanoseconds, UTC
+	Application    string
+	SeverityNumber uint8  // OpenTelemetry's 1 to 24; 0 where it is unknown
+	Severity       string // the sender's own word
+	Data           string // the line itself, valid UTF-8
+	Metadata       []Pair // keys unique, in the sender's order
+	Host           string
+	Source         string
+}
+
+// Size is the number of bytes of text that the log carries: what quotas count
+// and what the limit on one record is about.
+func (l *Log) Size() int {
+	return len(l.Application) + len(l.Severity) + len(l.Data) + len(l.Host) + len(l.Source) + pairsSize(l.Metadata)
+}
+
+// Event is one notable event.
+type Event struct {
+	Timestamp   int64 // Unix nanoseconds, UTC
+	Channel     string
+	Title       string
+	Description string
+	Icon        string // one emoji or a :short_code:
+	Notify      bool   // tell people in chat
+	Tags        []Pair // keys unique, in the sender's order
+}
+
+// Size is the number of bytes of text that the event carries.
+func (e *Event) Size() int {
+	return len(e.Channel) + len(e.Title) + len(e.Description) + len(e.Icon) + pairsSize(e.Tags)
+}
+
+func pairsSize(pairs []Pair) int {
+	n := 0
+	for i := range pairs {
+		n += len(pairs[i].Key) + len(pairs[i].Value)
+	}
+	return n
+}
