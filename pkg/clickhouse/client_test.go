@@ -1,0 +1,198 @@
+package clickhouse
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	ch "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"go.uber.org/goleak"
+
+	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/record"
+)
+
+func TestURLsAreUnderstood(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		url      string
+		protocol ch.Protocol
+		addr     string
+		secure   bool
+	}{
+		{"http://127.0.0.1:8123/logboom", ch.HTTP, "127.0.0.1:8123", false},
+		{"http://db/logboom", ch.HTTP, "db:8123", false},
+		{"https://db/logboom", ch.HTTP, "db:8443", true},
+		{"clickhouse://db/logboom", ch.Native, "db:9000", false},
+		{"clickhouse://[::1]:9440/logboom?secure=true", ch.Native, "[::1]:9440", true},
+	}
+	for _, test := range tests {
+		options, err := parseURL(test.url)
+		if err != nil {
+			t.Errorf("%s: %v", test.url, err)
+			continue
+		}
+		if options.Protocol != test.protocol || options.Addr[0] != test.addr || (options.TLS != nil) != test.secure || options.Auth.Database != "logboom" {
+			t.Errorf("%s: %v %v, TLS %v, database %q", test.url, options.Protocol, options.Addr, options.TLS != nil, options.Auth.Database)
+		}
+	}
+}
+
+func TestBadSettingsAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	good := "http://127.0.0.1/logboom"
+	tests := []struct {
+		config Config
+		names  string
+	}{
+		{Config{URL: ""}, "url"},
+		{Config{URL: "127.0.0.1:8123"}, "url"},
+		{Config{URL: "tcp://127.0.0.1/logboom"}, "scheme"},
+		{Config{URL: "http://127.0.0.1/"}, "database"},
+		{Config{URL: "http://127.0.0.1/a`b"}, "database"},
+		{Config{URL: "http://127.0.0.1/a/b"}, "database"},
+		{Config{URL: "http://127.0.0.1/" + strings.Repeat("x", 65)}, "database"},
+		{Config{URL: good + "?max_execution_time=0"}, "max_execution_time"},
+		{Config{URL: good + "?compress=gzip"}, "compress"},
+		{Config{URL: good, DialTimeout: -1}, "dial timeout"},
+		{Config{URL: good, InsertTimeout: -1}, "insert timeout"},
+		{Config{URL: good, ReadTimeout: -time.Second}, "read timeout"},
+		{Config{URL: good, MaxReadRows: -1}, "read rows"},
+	}
+	for _, test := range tests {
+		_, err := Open(test.config)
+		if err == nil || !strings.Contains(err.Error(), test.names) {
+			t.Errorf("%+v: error %v does not name %q", test.config, err, test.names)
+		}
+	}
+}
+
+func TestMigrateCreatesTheDatabase(t *testing.T) {
+	t.Parallel()
+	address := enginetest.URL(t)
+	address = strings.TrimSuffix(address, path.Base(address)) + path.Base(address) + "_new-one"
+	client := opened(t, Config{URL: address})
+	t.Cleanup(func() { dropDatabase(t, client) })
+	var processes sync.WaitGroup
+	for range 3 { // several processes start at once
+		processes.Go(func() {
+			if err := client.Migrate(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	processes.Wait()
+	if err := client.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := client.InsertLogs(t.Context(), "t", oneRow()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Not parallel: it looks at the goroutines of the whole process.
+func TestAClosedClientLeavesNothingBehind(t *testing.T) {
+	address := enginetest.URL(t)
+	before := goleak.IgnoreCurrent()
+	client, err := Open(Config{URL: address + "?compress=lz4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Migrate(t.Context()); err != nil {
+		t.Error(err)
+	}
+	var block LogBlock
+	fill(&block, 0, 1, noon, 5000)
+	if err := client.InsertLogs(t.Context(), "t", &block); err != nil {
+		t.Error(err)
+	}
+	enough := func(driver.Rows) (bool, error) { return false, nil }
+	if err := client.each(t.Context(), "SELECT data FROM logs", nil, enough); err != nil {
+		t.Error(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	goleak.VerifyNone(t, before)
+}
+
+func dropDatabase(t *testing.T, client *Client) {
+	options := *client.options
+	options.Auth.Database = ""
+	conn, err := ch.Open(&options)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if err := conn.Exec(context.Background(), "DROP DATABASE `"+client.options.Auth.Database+"`"); err != nil {
+		t.Error(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The statements are constants; what could drift apart are the parameters that
+// they name and those that are given to them.
+func TestStatementsHaveExactlyTheirParameters(t *testing.T) {
+	t.Parallel()
+	checked, err := Query{Project: project}.check(record.KindLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := map[string][]string{
+		"logs":   namesOf(checked.arguments()),
+		"events": namesOf(checked.arguments()),
+		"count":  {"from", "received_max", "received_min", "shard", "table", "to"},
+		"usage":  {"from", "limit", "project", "to"},
+	}
+	parameter := regexp.MustCompile(`\{(\w+):\w+\}`)
+	for name, want := range given {
+		names := map[string]bool{}
+		for _, match := range parameter.FindAllStringSubmatch(statement(name), -1) {
+			names[match[1]] = true
+		}
+		if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, want) {
+			t.Errorf("sql/%s.sql has parameters %v, given are %v", name, got, want)
+		}
+	}
+	files, err := statements.ReadDir("sql")
+	if err != nil || len(files) != len(given) {
+		t.Errorf("there are %d statements, this test knows %d: %v", len(files), len(given), err)
+	}
+}
+
+func namesOf(arguments []any) []string {
+	var names []string
+	for _, a := range arguments {
+		names = append(names, a.(driver.NamedValue).Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestArgumentsOfAPage(t *testing.T) {
+	t.Parallel()
+	q := Query{
+		Project: project, From: time.Unix(0, noon), To: time.Unix(0, noon+10), Contains: "x",
+		Limit: 7, Cursor: cursor(record.KindLog, project, position{noon + 5, RowID{1, 2, 3}}),
+	}
+	checked, err := q.check(record.KindLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(checked.arguments())
+	want := fmt.Sprintf("[{project %s} {first %d} {last %d} {before_time %d} {before_shard 1} {before_seq 2} {before_idx 3} {contains x} {limit 8}]",
+		project, noon, noon+5, noon+5)
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

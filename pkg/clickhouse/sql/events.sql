@@ -1,0 +1,9 @@
+SELECT _shard, _seq, _idx, timestamp, channel, title, description, icon, notify, tags
+FROM events
+WHERE project = {project:String}
+  AND timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')
+  AND timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')
+  AND (timestamp, _shard, _seq, _idx) < (fromUnixTimestamp64Nano({before_time:Int64}, 'UTC'), {before_shard:UInt8}, {before_seq:UInt64}, {before_idx:UInt32})
+  AND ({contains:String} = '' OR positionCaseInsensitiveUTF8(title, {contains:String}) > 0 OR positionCaseInsensitiveUTF8(description, {contains:String}) > 0)
+ORDER BY timestamp DESC, _shard DESC, _seq DESC, _idx DESC
+LIMIT {limit:UInt32}

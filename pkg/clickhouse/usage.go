@@ -1,0 +1,98 @@
+package clickhouse
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	ch "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+)
+
+// UsageRow is what one batch brought one project in one hour. Rows with the
+// same project, hour, measure, reason, stream and sequence replace each other.
+type UsageRow struct {
+	Project string
+	Hour    time.Time // cut to the hour
+	Measure string    // logs, events or dropped
+	Reason  string    // why dropped, else ""
+	Records uint64
+	Bytes   uint64
+
+	Stream string // the batch's stream, such as LOGS_2
+	Seq    uint64 // the batch's first sequence
+}
+
+// InsertUsage inserts the usage of one batch under its deduplication token.
+func (c *Client) InsertUsage(ctx context.Context, token string, rows []UsageRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	var project, measure, reason, stream words
+	var hour, records, size, seq fixed
+	for _, r := range rows {
+		project.append(r.Project)
+		hour.append32(uint32(r.Hour.Truncate(time.Hour).Unix()))
+		measure.append(r.Measure)
+		reason.append(r.Reason)
+		records.append64(r.Records)
+		size.append64(r.Bytes)
+		stream.append(r.Stream)
+		seq.append64(r.Seq)
+	}
+	return c.insert(ctx, token, "usage", []field{
+		{"project", lowCardinality, &project},
+		{"hour", "DateTime('UTC')", &hour},
+		{"measure", lowCardinality, &measure},
+		{"reason", lowCardinality, &reason},
+		{"records", "UInt64", &records},
+		{"bytes", "UInt64", &size},
+		{"_stream", lowCardinality, &stream},
+		{"_seq", "UInt64", &seq},
+	}, len(rows))
+}
+
+// UsageHour is what a project used in one hour, by measure and reason.
+type UsageHour struct {
+	Hour    time.Time `json:"hour"`
+	Measure string    `json:"measure"`
+	Reason  string    `json:"reason"`
+	Records uint64    `json:"records"`
+	Bytes   uint64    `json:"bytes"`
+}
+
+// maxUsageHours bounds an answer of Usage: 400 days of ten measures and reasons.
+const maxUsageHours = 100_000
+
+// Usage sums a project's usage by hour, from the hour of from to the one
+// before to, oldest first. Zero times do not bound.
+func (c *Client) Usage(ctx context.Context, project string, from, to time.Time) ([]UsageHour, error) {
+	arguments := []any{
+		ch.Named("project", project),
+		ch.Named("from", seconds(from.Truncate(time.Hour), 0)),
+		ch.Named("to", seconds(to, math.MaxUint32)),
+		ch.Named("limit", maxUsageHours),
+	}
+	hours := []UsageHour{}
+	err := c.each(ctx, statement("usage"), arguments, func(rows driver.Rows) (bool, error) {
+		var h UsageHour
+		if err := rows.Scan(&h.Hour, &h.Measure, &h.Reason, &h.Records, &h.Bytes); err != nil {
+			return false, err
+		}
+		hours = append(hours, h)
+		return true, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("usage of %s: %w", project, readError("usage", err))
+	}
+	return hours, nil
+}
+
+// seconds is t since 1970 within what DateTime holds.
+func seconds(t time.Time, unset int64) int64 {
+	if t.IsZero() {
+		return unset
+	}
+	return min(max(t.Unix(), 0), math.MaxUint32)
+}
