@@ -1,0 +1,49 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// folderLock holds a data folder for one server. The kernel drops it with the
+// process, so a kill leaves nothing to clean up.
+type folderLock struct {
+	file *os.File
+	once sync.Once
+}
+
+func lockFolder(dir string) (*folderLock, error) {
+	path := filepath.Join(dir, "queue.lock")
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return &folderLock{file: file}, nil
+	}
+	file.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, fmt.Errorf("data folder %q is in use by another server: stop that one or give another folder", dir)
+	}
+	return nil, fmt.Errorf("data folder %q: lock: %w", dir, err)
+}
+
+// release lets the folder go. Closing the file drops the lock; the file stays,
+// because removing it would race with the next owner.
+func (l *folderLock) release() {
+	l.once.Do(func() { l.file.Close() })
+}
+
+// volumeCapacity is the size in bytes of the volume that holds dir.
+func volumeCapacity(dir string) (int64, error) {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(dir, &stat); err != nil {
+		return 0, err
+	}
+	return int64(stat.Blocks) * int64(stat.Bsize), nil
+}
