@@ -1,0 +1,105 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Headers of a dead letter.
+const (
+	HeaderReason = "Logboom-Reason"
+	HeaderStream = "Logboom-Stream"
+	HeaderSeq    = "Logboom-Seq"
+	HeaderTime   = "Logboom-Time"
+	HeaderDetail = "Logboom-Detail"
+)
+
+const (
+	maxReason = 64
+	maxDetail = 2 << 10 // with the other headers well below headroom
+)
+
+// DeadLetter is a message that cannot be stored or delivered.
+type DeadLetter struct {
+	// Reason is a short code from a closed set of the caller's.
+	Reason string
+	// Stream and Seq say where the message was read; a Seq of 0 that it never
+	// was on a stream.
+	Stream string
+	Seq    uint64
+	// Time is when the queue had stored it.
+	Time time.Time
+	// Data is the message as it was.
+	Data []byte
+	// Detail is what an operator should know, at most 2 KiB of it are kept.
+	// It must not repeat a secret or a payload.
+	Detail string
+}
+
+// Bury puts a dead letter on the DEAD stream and returns when it is on disk,
+// or with the errors of Publish. The same message buried again within the
+// duplicate window is stored once.
+func (t *Topology) Bury(ctx context.Context, letter DeadLetter) error {
+	m, err := letter.message()
+	if err != nil {
+		return fmt.Errorf("bury: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, defaultAckTimeout, errNoAnswer)
+	defer cancel()
+	if _, err := request(ctx, t.nc, m); err != nil {
+		return fmt.Errorf("bury message %d of %s: %w", letter.Seq, letter.Stream, err)
+	}
+	return nil
+}
+
+// message spells the letter as the DEAD stream holds it. A reason is part of
+// the subject, so that letters can be listed by it.
+func (letter *DeadLetter) message() (*nats.Msg, error) {
+	if !isToken(letter.Reason) || !isToken(letter.Stream) {
+		return nil, errors.New("the reason and the stream must be words of a-z, 0-9, _ and -")
+	}
+	m := &nats.Msg{
+		Subject: "dead." + letter.Stream + "." + letter.Reason,
+		Data:    letter.Data,
+		Header: nats.Header{
+			HeaderReason: {letter.Reason},
+			HeaderStream: {letter.Stream},
+			HeaderSeq:    {strconv.FormatUint(letter.Seq, 10)},
+			HeaderTime:   {letter.Time.UTC().Format(time.RFC3339Nano)},
+			HeaderDetail: {headerText(letter.Detail)},
+		},
+	}
+	if letter.Seq != 0 {
+		m.Header[headerID] = []string{letter.Stream + "." + strconv.FormatUint(letter.Seq, 10) + "." + letter.Reason}
+	}
+	return m, nil
+}
+
+func isToken(s string) bool {
+	if s == "" || len(s) > maxReason {
+		return false
+	}
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// headerText cuts a text and makes it fit a header line.
+func headerText(s string) string {
+	s = strings.ToValidUTF8(s[:min(len(s), maxDetail)], "")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}

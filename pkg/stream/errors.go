@@ -1,0 +1,92 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// What Publish and Bury answer when the queue did not take a message. Unless
+// ErrUnknown is among them, nothing was accepted.
+var (
+	// ErrFull: the stream, or the store behind it, has no room.
+	ErrFull = errors.New("queue is full")
+	// ErrBusy: more is waiting, here or in the queue, than may be held.
+	ErrBusy = errors.New("queue is busy")
+	// ErrUnavailable: the queue is away or does not answer.
+	ErrUnavailable = errors.New("queue is unavailable")
+	// ErrTooLarge: the message, or one part of it, is more than the queue takes.
+	ErrTooLarge = errors.New("message is too large for the queue")
+	// ErrClosed: the publisher is stopping, or the consumer was closed.
+	ErrClosed = errors.New("closed")
+	// ErrUnknown comes with ErrUnavailable or with the context's error: the
+	// message was sent and no answer came, so it may or may not be stored.
+	ErrUnknown = errors.New("message may or may not be stored")
+)
+
+// The causes with which a wait for an answer ends.
+var (
+	errLinkDown = errors.New("connection to the queue was lost")
+	errNoAnswer = errors.New("no answer in time")
+)
+
+// Codes of nats-server 2.15 (server/errors.json) that nats.go does not name.
+const (
+	codeAccountFull     jetstream.ErrorCode = 10002
+	codeServerFull      jetstream.ErrorCode = 10023
+	codeStoreFull       jetstream.ErrorCode = 10047
+	codeStoreFailed     jetstream.ErrorCode = 10077 // its description tells which limit
+	codeTooManyRequests jetstream.ErrorCode = 10167
+	codeBatchDuplicate  jetstream.ErrorCode = 10201
+	codeTooManyBatches  jetstream.ErrorCode = 10210
+)
+
+// refusal classes an error that the queue answered with: nothing was stored.
+func refusal(api *jetstream.APIError) error {
+	switch api.ErrorCode {
+	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
+		return fmt.Errorf("%w: %w", ErrTooLarge, api)
+	case codeStoreFailed:
+		if strings.Contains(api.Description, "too large") {
+			return fmt.Errorf("%w: %w", ErrTooLarge, api)
+		}
+		return fmt.Errorf("%w: %w", ErrFull, api)
+	case codeAccountFull, codeServerFull, codeStoreFull:
+		return fmt.Errorf("%w: %w", ErrFull, api)
+	case codeTooManyRequests, codeTooManyBatches:
+		return fmt.Errorf("%w: %w", ErrBusy, api)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, api)
+}
+
+// sendFailure classes an error of sending a message or of waiting for its
+// answer. ctx is the context of the wait.
+func sendFailure(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case neverSent(err):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrUnknown, context.Cause(ctx))
+	}
+	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrUnknown, err)
+}
+
+// neverSent lists the errors after which the queue cannot have the message. A
+// closed connection is not among them: it also ends a wait for an answer.
+func neverSent(err error) bool {
+	return errors.Is(err, nats.ErrNoResponders) ||
+		errors.Is(err, nats.ErrReconnectBufExceeded)
+}
+
+// away tells an error of a queue that is not there from its refusal of one
+// message, which says nothing about the next.
+func away(err error) bool {
+	_, refused := errors.AsType[*jetstream.APIError](err)
+	return errors.Is(err, ErrUnavailable) && !refused
+}

@@ -1,0 +1,158 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func FuzzDecodePosition(f *testing.F) {
+	f.Add([]byte(`{"epoch":1,"committed":2,"owner":"x","intent":{"from":3,"to":4,"hash":"h","want":{"a":1}},"lease":[1]}`))
+	f.Add([]byte(`{"intent":null}`))
+	f.Add([]byte(`null`))
+	f.Add([]byte(`{"Epoch":7,"epoch":1}`))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		p, err := decodePosition(value, 1)
+		if err != nil {
+			return
+		}
+		once, err := p.encode()
+		if err != nil {
+			t.Fatalf("%s: %v", value, err)
+		}
+		again, err := decodePosition(once, 1)
+		if err != nil {
+			t.Fatalf("%s: %v", once, err)
+		}
+		if again.Epoch != p.Epoch || again.Committed != p.Committed || again.owner != p.owner || (again.Intent == nil) != (p.Intent == nil) {
+			t.Fatalf("%s became %s", value, once)
+		}
+		if twice, err := again.encode(); err != nil || !bytes.Equal(once, twice) {
+			t.Fatalf("%s became %s, %v", once, twice, err)
+		}
+	})
+}
+
+func FuzzRedact(f *testing.F) {
+	f.Add("nats://canary@host:4222,nats://user:canary@other")
+	f.Add("canary@host")
+	f.Add("nats://user:canary%zz@host")
+	f.Fuzz(func(t *testing.T, address string) {
+		if strings.Count(address, "canary") != strings.Count(address, "canary@") {
+			return // the word stands elsewhere than before a host
+		}
+		shown, err := redact(address)
+		if err != nil {
+			shown = err.Error()
+		}
+		if strings.Contains(shown, "canary") {
+			t.Fatalf("%q is shown as %q", address, shown)
+		}
+	})
+}
+
+func TestRouteSpreadsProjectsAndKeepsKeysAndEvents(t *testing.T) {
+	t.Parallel()
+	const shards, projects = 4, 4000
+	var seen [shards]int
+	for i := range projects {
+		m := Message{Kind: Events, Project: "project-" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)}
+		seen[route(&m, 0, shards)]++
+		if route(&m, 7, shards) != route(&m, 0, shards) {
+			t.Fatal("an event's shard depends on the rolling part")
+		}
+		m.Kind, m.ID = Logs, "key"
+		if route(&m, 7, shards) != route(&m, 0, shards) {
+			t.Fatal("a keyed log's shard depends on the rolling part")
+		}
+	}
+	for shard, n := range seen {
+		if n < projects/shards*8/10 {
+			t.Errorf("shard %d got %d of %d projects", shard, n, projects)
+		}
+	}
+}
+
+func TestMessageIDsOfProjectsDiffer(t *testing.T) {
+	t.Parallel()
+	if messageID("a", "bc") == messageID("ab", "c") {
+		t.Error("the project and the key are not kept apart")
+	}
+}
+
+func TestErrorsOfTheServerAreClassed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		api  jetstream.APIError
+		want error
+	}{
+		"stream full":         {jetstream.APIError{Code: 503, ErrorCode: 10077, Description: "maximum bytes exceeded"}, ErrFull},
+		"message above store": {jetstream.APIError{Code: 503, ErrorCode: 10077, Description: "message to store too large"}, ErrTooLarge},
+		"server full":         {jetstream.APIError{Code: 503, ErrorCode: 10023}, ErrFull},
+		"account full":        {jetstream.APIError{Code: 400, ErrorCode: 10002}, ErrFull},
+		"message too large":   {jetstream.APIError{Code: 400, ErrorCode: 10054}, ErrTooLarge},
+		"stream behind":       {jetstream.APIError{Code: 429, ErrorCode: 10167}, ErrBusy},
+		"too many batches":    {jetstream.APIError{Code: 429, ErrorCode: 10210}, ErrBusy},
+		"anything else":       {jetstream.APIError{Code: 503, ErrorCode: 10008}, ErrUnavailable},
+	} {
+		err := refusal(&test.api)
+		if !errors.Is(err, test.want) || errors.Is(err, ErrUnknown) || away(err) {
+			t.Errorf("%s: got %v, want %v", name, err, test.want)
+		}
+	}
+}
+
+func TestErrorsOfSendingTellWhetherTheMessageWasSent(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancelCause(context.Background())
+	cancel(errLinkDown)
+	for name, test := range map[string]struct {
+		ctx     context.Context
+		err     error
+		want    error
+		unknown bool
+	}{
+		"above the payload":   {t.Context(), nats.ErrMaxPayload, ErrTooLarge, false},
+		"nobody there":        {t.Context(), nats.ErrNoResponders, ErrUnavailable, false},
+		"not connected":       {t.Context(), nats.ErrReconnectBufExceeded, ErrUnavailable, false},
+		"lost while it waits": {ended, context.Canceled, errLinkDown, true},
+		"anything else":       {t.Context(), nats.ErrConnectionClosed, ErrUnavailable, true},
+	} {
+		if err := sendFailure(test.ctx, test.err); !errors.Is(err, test.want) || errors.Is(err, ErrUnknown) != test.unknown {
+			t.Errorf("%s: got %v, want %v, unknown %t", name, err, test.want, test.unknown)
+		}
+	}
+}
+
+func TestEveryGuaranteeOfAStreamIsChecked(t *testing.T) {
+	t.Parallel()
+	topology := &Topology{}
+	want := topology.shardConfig(Logs, 0, 4)
+	if err := sameGuarantees(want, want); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*jetstream.StreamConfig){
+		"subjects":       func(c *jetstream.StreamConfig) { c.Subjects = []string{"logs.1"} },
+		"retention":      func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy },
+		"discard":        func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld },
+		"storage":        func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
+		"persist mode":   func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode },
+		"maximum age":    func(c *jetstream.StreamConfig) { c.MaxAge = 1 },
+		"limit":          func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 },
+		"sealed":         func(c *jetstream.StreamConfig) { c.Sealed = true },
+		"deny delete":    func(c *jetstream.StreamConfig) { c.DenyDelete = false },
+		"atomic publish": func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false },
+		"direct get":     func(c *jetstream.StreamConfig) { c.AllowDirect = false },
+	} {
+		have := want
+		spoil(&have)
+		if err := sameGuarantees(have, want); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

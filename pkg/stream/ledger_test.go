@@ -1,0 +1,299 @@
+package stream_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"pgregory.net/rapid"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+const reader = "w.LOGS_0"
+
+func (q *queue) takeOver(l *stream.Ledger) stream.Position {
+	q.tb.Helper()
+	p, err := l.TakeOver(q.ctx(), reader)
+	if err != nil {
+		q.tb.Fatal(err)
+	}
+	return p
+}
+
+func (q *queue) bucket() jetstream.KeyValue {
+	q.tb.Helper()
+	kv, err := q.js.KeyValue(q.ctx(), "LEDGER")
+	if err != nil {
+		q.tb.Fatal(err)
+	}
+	return kv
+}
+
+func TestLedgerCarriesAnIntentFromOneOwnerToTheNext(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	l := q.open(stream.Config{Shards: 1}).Ledger()
+	p := q.takeOver(l)
+	if p.Epoch != 1 || p.Committed != 0 || p.Intent != nil {
+		t.Fatalf("a new ledger gave %+v", p)
+	}
+	p, err := l.Intend(q.ctx(), reader, p, stream.Intent{From: 1, To: 10, Hash: "abc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := q.takeOver(l)
+	if next.Epoch != 2 || next.Intent == nil || next.Intent.From != 1 || next.Intent.To != 10 || next.Intent.Hash != "abc" {
+		t.Fatalf("the next owner got %+v", next)
+	}
+	if _, err := l.Commit(q.ctx(), reader, p, 10); !errors.Is(err, stream.ErrFenced) {
+		t.Errorf("the owner before got %v, want ErrFenced", err)
+	}
+	if next, err = l.Commit(q.ctx(), reader, next, 10); err != nil || next.Committed != 10 || next.Intent != nil {
+		t.Errorf("got %+v, %v", next, err)
+	}
+	positions, err := l.Positions(q.ctx())
+	if got := positions[reader]; err != nil || len(positions) != 1 || got.Committed != 10 || got.Epoch != 2 {
+		t.Errorf("positions are %+v, %v", positions, err)
+	}
+}
+
+func TestLedgerRefusesStepsThatSkipOrGoBack(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	l := q.open(stream.Config{Shards: 1}).Ledger()
+	p := q.takeOver(l)
+	p, err := l.Commit(q.ctx(), reader, p, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []stream.Intent{{From: 12, To: 20}, {From: 10, To: 20}, {From: 11, To: 10}} {
+		if _, err := l.Intend(q.ctx(), reader, p, in); err == nil {
+			t.Errorf("intent %+v after 10 was accepted", in)
+		}
+	}
+	if p, err = l.Intend(q.ctx(), reader, p, stream.Intent{From: 11, To: 20}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Intend(q.ctx(), reader, p, stream.Intent{From: 11, To: 21}); err == nil {
+		t.Error("an unfinished intent was widened")
+	}
+	if p, err = l.Intend(q.ctx(), reader, p, stream.Intent{From: 11, To: 15}); err != nil {
+		t.Errorf("an unfinished intent could not be halved: %v", err)
+	}
+	for _, to := range []uint64{9, 14, 16} {
+		if _, err := l.Commit(q.ctx(), reader, p, to); err == nil {
+			t.Errorf("commit %d was accepted with an intent up to 15", to)
+		}
+	}
+	if _, err := l.Commit(q.ctx(), reader, stream.Position{}, 1); err == nil {
+		t.Error("a commit without a take-over was accepted")
+	}
+}
+
+func TestLedgerOfManyOwnersLetsOneStepThroughAtATime(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	l := q.open(stream.Config{Shards: 1}).Ledger()
+	const owners, steps = 8, 15
+	var committed atomic.Uint64
+	epochs := make(chan uint64, owners*steps)
+	var running sync.WaitGroup
+	for range owners {
+		running.Go(func() {
+			for range steps {
+				p, err := l.TakeOver(q.ctx(), reader)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				epochs <- p.Epoch
+				if _, err = l.Commit(q.ctx(), reader, p, p.Committed+1); err == nil {
+					committed.Add(1)
+				} else if !errors.Is(err, stream.ErrFenced) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	close(epochs)
+	seen := make(map[uint64]bool)
+	for epoch := range epochs {
+		if seen[epoch] {
+			t.Errorf("two owners have epoch %d", epoch)
+		}
+		seen[epoch] = true
+	}
+	if p := q.takeOver(l); p.Epoch != owners*steps+1 || p.Committed != committed.Load() {
+		t.Errorf("ends at %+v, want epoch %d and %d committed", p, owners*steps+1, committed.Load())
+	}
+}
+
+// The ledger against a model: whatever owners do in whatever order, only the
+// last to take over moves it, and it never goes back.
+func TestLedgerFollowsItsModel(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	l := q.open(stream.Config{Shards: 1}).Ledger()
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		key := fmt.Sprintf("w.RUN_%d", run)
+		held := make([]stream.Position, 3)
+		var model stream.Position
+		owner := -1
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			who := rapid.IntRange(0, 2).Draw(rt, "who")
+			var next stream.Position
+			var err error
+			verb := rapid.SampledFrom([]string{"take", "intend", "commit"}).Draw(rt, "verb")
+			switch {
+			case verb == "take":
+				next, err = l.TakeOver(q.ctx(), key)
+				model.Epoch++
+				owner = who
+			case held[who].Epoch == 0 || verb == "commit" && held[who].Intent == nil || verb == "intend" && held[who].Intent != nil:
+				continue
+			case verb == "intend":
+				in := stream.Intent{From: held[who].Committed + 1, To: held[who].Committed + 5}
+				if next, err = l.Intend(q.ctx(), key, held[who], in); who == owner {
+					model.Intent = &in
+				}
+			default:
+				if next, err = l.Commit(q.ctx(), key, held[who], held[who].Intent.To); who == owner {
+					model.Committed, model.Intent = model.Committed+5, nil
+				}
+			}
+			if who != owner {
+				if !errors.Is(err, stream.ErrFenced) {
+					rt.Fatalf("%s by an owner of before: %v", verb, err)
+				}
+				continue
+			}
+			if err != nil || next.Epoch != model.Epoch || next.Committed != model.Committed || (next.Intent == nil) != (model.Intent == nil) {
+				rt.Fatalf("%s gave %+v, %v; the model has %+v", verb, next, err, model)
+			}
+			held[who] = next
+		}
+	})
+}
+
+func TestLedgerSettlesASwapWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	q.open(stream.Config{Shards: 1})
+	between := newProxy(t, q.server.Addr())
+	l := q.openThrough(between, stream.Config{}).Ledger()
+	p := q.takeOver(l)
+	between.mute()
+	done := make(chan error, 1)
+	go func() {
+		next, err := l.Commit(q.ctx(), reader, p, 7)
+		if err == nil {
+			_, err = l.Commit(q.ctx(), reader, next, 8) // its revision is good
+		}
+		done <- err
+	}()
+	kv := q.bucket()
+	waitFor(t, q, "the swap to land", func() bool {
+		entry, err := kv.Get(q.ctx(), reader)
+		return err == nil && strings.Contains(string(entry.Value()), `"committed":7`)
+	})
+	between.cut()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLedgerWaitsForTheQueue(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	l := q.open(stream.Config{Shards: 1}).Ledger()
+	p := q.takeOver(l)
+	q.stop()
+	ctx, cancel := context.WithTimeout(q.ctx(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := l.Commit(ctx, reader, p, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the context's error", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Commit(q.ctx(), reader, p, 1)
+		done <- err
+	}()
+	q.start()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLedgerKeepsWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	l := q.open(stream.Config{Shards: 1}).Ledger()
+	const newer = `{"epoch":4,"committed":10,"owner":"x","lease":{"until":5},"intent":{"from":11,"to":20,"hash":"h","want":{"2026-11-21":3}}}`
+	if _, err := q.bucket().Put(q.ctx(), reader, []byte(newer)); err != nil {
+		t.Fatal(err)
+	}
+	p := q.takeOver(l)
+	var have struct {
+		Epoch  uint64
+		Lease  map[string]int
+		Intent struct{ Want map[string]int }
+	}
+	decode := func() {
+		t.Helper()
+		entry, err := q.bucket().Get(q.ctx(), reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have.Lease, have.Intent.Want = nil, nil
+		if err := json.Unmarshal(entry.Value(), &have); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if decode(); have.Epoch != 5 || have.Lease["until"] != 5 || have.Intent.Want["2026-11-21"] != 3 {
+		t.Errorf("after the take-over: %+v", have)
+	}
+	if _, err := l.Commit(q.ctx(), reader, p, 20); err != nil {
+		t.Fatal(err)
+	}
+	if decode(); have.Lease["until"] != 5 || have.Intent.Want != nil {
+		t.Errorf("after the commit: %+v", have)
+	}
+}
+
+func TestLedgerTellsABadOrDeletedEntry(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	l := q.open(stream.Config{Shards: 1}).Ledger()
+	if _, err := q.bucket().Put(q.ctx(), "w.BAD", []byte("not json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.TakeOver(q.ctx(), "w.BAD"); err == nil || !strings.Contains(err.Error(), "w.BAD") {
+		t.Errorf("a bad entry: %v", err)
+	}
+	if _, err := l.TakeOver(q.ctx(), "not a key"); !errors.Is(err, jetstream.ErrInvalidKey) {
+		t.Errorf("a bad key: %v", err)
+	}
+	p := q.takeOver(l)
+	if err := q.bucket().Delete(q.ctx(), reader); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []func() error{
+		func() error { _, err := l.Commit(q.ctx(), reader, p, 1); return err },
+		func() error { _, err := l.TakeOver(q.ctx(), reader); return err },
+	} {
+		if err := step(); err == nil || !strings.Contains(err.Error(), "deleted") {
+			t.Errorf("a deleted key: %v", err)
+		}
+	}
+}

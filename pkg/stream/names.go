@@ -1,0 +1,95 @@
+package stream
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Kind tells which family of streams a message belongs to.
+type Kind uint8
+
+// The families of streams.
+const (
+	Logs Kind = iota + 1
+	Events
+)
+
+// String is the kind as subjects spell it.
+func (k Kind) String() string {
+	switch k {
+	case Logs:
+		return "logs"
+	case Events:
+		return "events"
+	}
+	return "unknown"
+}
+
+// DeadStream holds the dead letters, under subjects dead.<stream>.
+const DeadStream = "DEAD"
+
+// ledgerBucket is the key-value bucket of the ledger.
+const ledgerBucket = "LEDGER"
+
+// Name is the name of the stream that holds one shard of a kind.
+func Name(kind Kind, shard int) string {
+	return fmt.Sprintf("%s_%d", strings.ToUpper(kind.String()), shard)
+}
+
+// WriterKey is the writer's key in the ledger for one stream, such as w.LOGS_0.
+func WriterKey(stream string) string { return "w." + stream }
+
+// NotifierKey is the notifier's key in the ledger for one stream, such as
+// n.EVENTS_0.
+func NotifierKey(stream string) string { return "n." + stream }
+
+// NotifySubject is the subject of the events of one shard that ask for a
+// notification: what a notifier filters by.
+func NotifySubject(shard int) string { return subject(Events, shard, true) }
+
+func subject(kind Kind, shard int, notify bool) string {
+	switch {
+	case kind == Logs:
+		return fmt.Sprintf("logs.%d", shard)
+	case notify:
+		return fmt.Sprintf("events.%d.notify", shard)
+	default:
+		return fmt.Sprintf("events.%d.quiet", shard)
+	}
+}
+
+// streamSubjects is what the stream of a shard takes in.
+func streamSubjects(kind Kind, shard int) []string {
+	if kind == Logs {
+		return []string{subject(kind, shard, false)}
+	}
+	return []string{subject(kind, shard, false), subject(kind, shard, true)}
+}
+
+// route picks a message's shard. Events go by project alone, so that their
+// order holds. A keyed log goes by project and key, so that a repeat meets the
+// stream that knows the key. Other logs go by project and a rolling part,
+// which spreads one big project over all shards.
+func route(m *Message, roll uint64, shards int) int {
+	h := xxhash.Sum64String(m.Project)
+	if m.Kind == Logs {
+		if m.ID != "" {
+			h ^= xxhash.Sum64String(m.ID)
+		} else {
+			h += roll
+		}
+	}
+	return int(h % uint64(shards))
+}
+
+// messageID turns a caller's key into a Nats-Msg-Id. The project is part of
+// it, because projects share streams and must not silence one another; the
+// digest keeps it short, whatever the sender chose.
+func messageID(project, key string) string {
+	sum := sha256.Sum256([]byte(project + "\x00" + key))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}

@@ -1,0 +1,286 @@
+package stream_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	topology := q.open(stream.Config{Shards: 2})
+	p := q.publisher(topology, stream.PublisherConfig{})
+
+	var mu sync.Mutex
+	accepted := make(map[string]bool)
+	failed := make(chan error, 16)
+	var callers sync.WaitGroup
+	for caller := range cap(failed) {
+		callers.Go(func() {
+			for i := 0; ; i++ {
+				body := fmt.Sprintf("<%d.%d>", caller, i)
+				if _, err := p.Publish(q.ctx(), stream.Message{Kind: stream.Logs, Project: "shop", Parts: parts(body)}); err != nil {
+					failed <- err
+					return
+				}
+				mu.Lock()
+				accepted[body] = true
+				mu.Unlock()
+			}
+		})
+	}
+	for patient := q.ctx(); p.Stats().Bodies < 200 && patient.Err() == nil; {
+		if _, err := p.Publish(q.ctx(), stream.Message{Kind: stream.Events, Project: "shop", Parts: parts("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.stop()
+	callers.Wait()
+	for range cap(failed) {
+		if err := <-failed; !errors.Is(err, stream.ErrUnavailable) {
+			t.Errorf("got %v, want ErrUnavailable", err)
+		}
+	}
+	body := stream.Message{Kind: stream.Logs, Project: "shop", Parts: parts("x")}
+	waitFor(t, q, "the client to notice", func() bool {
+		_, err := p.Publish(q.ctx(), body)
+		return !errors.Is(err, stream.ErrUnknown)
+	})
+	began := time.Now()
+	_, err := p.Publish(q.ctx(), body)
+	if took := time.Since(began); !errors.Is(err, stream.ErrUnavailable) || errors.Is(err, stream.ErrUnknown) || took > 100*time.Millisecond {
+		t.Errorf("while the queue is known to be away: %v after %s", err, took)
+	}
+
+	q.start()
+	publishUntilTaken(t, q, p)
+	var stored strings.Builder
+	for _, name := range topology.Streams(stream.Logs) {
+		for _, delivery := range q.all(topology, name) {
+			stored.Write(delivery.Data)
+		}
+	}
+	for body := range accepted {
+		if strings.Count(stored.String(), body) != 1 {
+			t.Errorf("accepted body %s is stored %d times", body, strings.Count(stored.String(), body))
+		}
+	}
+}
+
+func TestServerStopStoresLargeBodiesWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	topology := q.open(stream.Config{Shards: 1})
+	p := q.publisher(topology, stream.PublisherConfig{MaxGroupBytes: 16 << 10})
+	const pieces = 6
+	accepted := make([]int, 8)
+	for round := range 3 {
+		var callers sync.WaitGroup
+		for caller := range accepted {
+			callers.Go(func() {
+				for {
+					m := stream.Message{Kind: stream.Logs, Project: "shop"}
+					for range pieces {
+						m.Parts = append(m.Parts, bytes.Repeat([]byte{byte(caller)}, 16<<10))
+					}
+					if _, err := p.Publish(q.ctx(), m); err != nil {
+						return
+					}
+					accepted[caller]++
+				}
+			})
+		}
+		waitFor(t, q, "some bodies", func() bool { return p.Stats().Bodies > uint64(20*(round+1)) })
+		q.stop()
+		callers.Wait()
+		q.start()
+		publishUntilTaken(t, q, p)
+	}
+	stored, run := make([]int, len(accepted)), 0
+	var last byte
+	for _, delivery := range q.all(topology, "LOGS_0") {
+		if len(delivery.Data) != 16<<10 {
+			continue // of publishUntilTaken
+		}
+		if run > 0 && delivery.Data[0] != last {
+			t.Fatalf("message %d cuts into a body after %d of its %d messages", delivery.Seq, run, pieces)
+		}
+		last, run = delivery.Data[0], (run+1)%pieces
+		if run == 0 {
+			stored[last]++
+		}
+	}
+	for caller := range accepted {
+		if run != 0 || stored[caller] < accepted[caller] || stored[caller] > accepted[caller]+3 {
+			t.Errorf("caller %d: %d bodies were accepted and %d are stored, %d messages over", caller, accepted[caller], stored[caller], run)
+		}
+	}
+}
+
+// publishUntilTaken waits until the publisher works again.
+func publishUntilTaken(t *testing.T, q *queue, p *stream.Publisher) {
+	t.Helper()
+	for patient := q.ctx(); patient.Err() == nil; {
+		if _, err := p.Publish(patient, stream.Message{Kind: stream.Logs, Project: "shop", Parts: parts("again")}); err == nil {
+			return
+		}
+	}
+	t.Fatal("the publisher did not recover")
+}
+
+func TestSwallowedAnswerIsUnknownAndTheKeyTellsLater(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	between := newProxy(t, q.server.Addr())
+	topology := q.openThrough(between, stream.Config{Shards: 1})
+	p := q.publisher(topology, stream.PublisherConfig{AckTimeout: 200 * time.Millisecond})
+	m := stream.Message{Kind: stream.Logs, Project: "shop", ID: "one", Parts: parts("body")}
+
+	publishUntilTaken(t, q, p)
+	between.mute()
+	if _, err := p.Publish(q.ctx(), m); !errors.Is(err, stream.ErrUnknown) || !errors.Is(err, stream.ErrUnavailable) {
+		t.Fatalf("got %v, want ErrUnavailable and ErrUnknown", err)
+	}
+	between.cut()
+	publishUntilTaken(t, q, p)
+	ack, err := p.Publish(q.ctx(), m)
+	if err != nil || !ack.Duplicate {
+		t.Errorf("the repeat got %+v, %v; want a duplicate", ack, err)
+	}
+}
+
+func TestLostConnectionEndsTheWaitForAnAnswer(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	between := newProxy(t, q.server.Addr())
+	topology := q.openThrough(between, stream.Config{Shards: 1})
+	p := q.publisher(topology, stream.PublisherConfig{AckTimeout: patience})
+	publishUntilTaken(t, q, p)
+	between.mute()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := p.Publish(q.ctx(), stream.Message{Kind: stream.Logs, Project: "shop", Parts: parts("sent")})
+		failed <- err
+	}()
+	waitFor(t, q, "the message to be stored", func() bool {
+		info, err := q.open(stream.Config{}).Lag(q.ctx(), "LOGS_0")
+		return err == nil && info.Messages == 2
+	})
+	between.cut()
+	if err := <-failed; !errors.Is(err, stream.ErrUnknown) {
+		t.Errorf("got %v, want ErrUnknown", err)
+	}
+}
+
+func TestCallerWhoLeavesMayReuseItsBytes(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	between := newProxy(t, q.server.Addr())
+	topology := q.openThrough(between, stream.Config{Shards: 1})
+	p := q.publisher(topology, stream.PublisherConfig{MaxInFlight: 1, AckTimeout: time.Second})
+	publishUntilTaken(t, q, p)
+	between.mute()
+	var callers sync.WaitGroup
+	for range 8 { // one of them is sent, the others wait behind it
+		callers.Go(func() {
+			body := []byte("good")
+			ctx, leave := context.WithTimeout(q.ctx(), 50*time.Millisecond)
+			defer leave()
+			_, err := p.Publish(ctx, stream.Message{Kind: stream.Logs, Project: "shop", Parts: [][]byte{body}})
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want the context's error", err)
+			}
+			copy(body, "evil")
+		})
+	}
+	callers.Wait()
+	between.cut()
+	publishUntilTaken(t, q, p)
+	for _, delivery := range q.all(topology, "LOGS_0") {
+		if bytes.Contains(delivery.Data, []byte("evil")) {
+			t.Fatalf("stored %q", delivery.Data)
+		}
+	}
+}
+
+func TestConnectWaitsForTheQueueAndHidesItsToken(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	address := q.server.URL()
+	q.stop()
+
+	lines := make(chan string, 100)
+	log := slog.New(slog.NewTextHandler(lineWriter(lines), nil))
+	ctx, cancel := context.WithTimeout(q.ctx(), 300*time.Millisecond)
+	defer cancel()
+	_, _, err := stream.Connect(ctx, address, stream.ConnectConfig{Logger: log})
+	if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), q.cfg.Token) || !strings.Contains(err.Error(), "127.0.0.1") {
+		t.Errorf("got %v", err)
+	}
+	if line := <-lines; strings.Contains(line, q.cfg.Token) || !strings.Contains(line, "address=nats://127.0.0.1") {
+		t.Errorf("logged %q", line)
+	}
+
+	connected := make(chan error, 1)
+	go func() {
+		nc, _, err := stream.Connect(q.ctx(), address, stream.ConnectConfig{Logger: log})
+		if err == nil {
+			nc.Close()
+		}
+		connected <- err
+	}()
+	<-lines // it has tried in vain
+	q.start()
+	if err := <-connected; err != nil {
+		t.Error(err)
+	}
+}
+
+// lineWriter keeps log lines for a test to look at, and drops what nobody does.
+type lineWriter chan string
+
+func (w lineWriter) Write(line []byte) (int, error) {
+	select {
+	case w <- string(line):
+	default:
+	}
+	return len(line), nil
+}
+
+// openThrough opens the topology on a connection through a proxy.
+func (q *queue) openThrough(between *proxy, cfg stream.Config) *stream.Topology {
+	q.tb.Helper()
+	address := strings.Replace(q.server.URL(), q.server.Addr(), between.listener.Addr().String(), 1)
+	nc, js, err := stream.Connect(q.ctx(), address, stream.ConnectConfig{})
+	if err != nil {
+		q.tb.Fatal(err)
+	}
+	q.tb.Cleanup(nc.Close)
+	cfg.MaxBytes, cfg.DeadMaxBytes = 64<<20, 8<<20
+	topology, err := stream.Open(q.ctx(), js, cfg)
+	if err != nil {
+		q.tb.Fatal(err)
+	}
+	return topology
+}
+
+// waitFor asks again until a condition holds; each asking goes to the server.
+func waitFor(t *testing.T, q *queue, what string, holds func() bool) {
+	t.Helper()
+	for patient := q.ctx(); !holds(); {
+		runtime.Gosched()
+		if patient.Err() != nil {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}

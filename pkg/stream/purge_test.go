@@ -1,0 +1,67 @@
+package stream_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+func TestPurgeKeepsTheUnreadAndTheReplayWindow(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		age    time.Duration
+		bytes  int64
+		below  uint64
+		first  uint64 // what the stream begins with afterwards
+		purged uint64
+	}{
+		"old ones go up to the unread":          {age: time.Nanosecond, below: 6, first: 6, purged: 5},
+		"old ones go all":                       {age: time.Nanosecond, below: 11, first: 11, purged: 10},
+		"never beyond the end":                  {age: time.Nanosecond, below: 99, first: 11, purged: 10},
+		"young ones within the bytes stay":      {age: time.Hour, bytes: 1 << 20, below: 11, first: 1},
+		"young ones beyond the bytes go":        {age: time.Hour, bytes: 3100, below: 11, first: 8, purged: 7},
+		"beyond the bytes, but never an unread": {age: time.Hour, bytes: 1, below: 4, first: 4, purged: 3},
+		"nothing is read":                       {age: time.Nanosecond, below: 1, first: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t)
+			topology := q.open(stream.Config{Shards: 1, ReplayAge: test.age, ReplayBytes: test.bytes})
+			p := q.publisher(topology, stream.PublisherConfig{})
+			for range 10 {
+				m := stream.Message{Kind: stream.Logs, Project: "shop", Parts: [][]byte{make([]byte, 990)}}
+				if _, err := p.Publish(q.ctx(), m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			purged, err := topology.Purge(q.ctx(), "LOGS_0", test.below)
+			if err != nil || purged != test.purged {
+				t.Errorf("purged %d, %v; want %d", purged, err, test.purged)
+			}
+			if info, err := topology.Lag(q.ctx(), "LOGS_0"); err != nil || info.FirstSeq != test.first || info.LastSeq != 10 {
+				t.Errorf("holds %d to %d, %v; want %d to 10", info.FirstSeq, info.LastSeq, err, test.first)
+			}
+		})
+	}
+}
+
+func TestPurgeFindsTheAgeInTheMiddle(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	topology := q.open(stream.Config{Shards: 1})
+	p := q.publisher(topology, stream.PublisherConfig{})
+	q.fill(p, 5)
+	between := time.Now()
+	q.fill(p, 5)
+	windowed := q.open(stream.Config{ReplayAge: time.Since(between)})
+	// The window slides on while it is looked at, so a little more may go.
+	purged, err := windowed.Purge(q.ctx(), "LOGS_0", 11)
+	if err != nil || purged < 5 {
+		t.Errorf("purged %d, %v; want 5 or more", purged, err)
+	}
+	_, err = topology.Purge(q.ctx(), "LOGS_0", 11)
+	if err != nil {
+		t.Error(err)
+	}
+}

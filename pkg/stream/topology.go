@@ -1,0 +1,323 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// shardsKey is where the first stream says how many there are.
+	shardsKey = "logboom.shards"
+	// callTimeout bounds one question to the server; who needs the answer asks
+	// again.
+	callTimeout = 2 * time.Second
+	// headroom is what a message may grow by, in headers, on its way to the
+	// dead letters.
+	headroom = 16 << 10
+	// openAttempts covers other processes that create the same things now.
+	openAttempts = 3
+	// nearlyFull is the share of a stream's limit, in percent, from which the
+	// queue no longer counts as accepting.
+	nearlyFull = 95
+)
+
+// Topology is the queue's streams and ledger, checked and ready.
+type Topology struct {
+	js     jetstream.JetStream
+	nc     *nats.Conn
+	kv     jetstream.KeyValue
+	shards int
+	cfg    Config
+	log    *slog.Logger
+}
+
+// Open creates what is missing and checks what is there. Several processes may
+// open at once. A number of shards, or a guarantee of a stream, that differs
+// from what is there is an error naming both.
+func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Topology, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("queue: %w", err)
+	}
+	t := &Topology{js: js, nc: js.Conn(), cfg: cfg, log: cfg.Logger}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	if err := t.open(ctx); err != nil {
+		return nil, fmt.Errorf("queue: %w", err)
+	}
+	return t, nil
+}
+
+// open creates the first logs stream before all else: its metadata settles
+// the number of shards among processes that open with different settings.
+func (t *Topology) open(ctx context.Context) error {
+	first, err := t.ensure(ctx, t.shardConfig(Logs, 0, orDefault(t.cfg.Shards, defaultShards)))
+	if err != nil {
+		return err
+	}
+	if t.shards, err = shardCount(first, t.cfg.Shards); err != nil {
+		return err
+	}
+	for _, kind := range []Kind{Logs, Events} {
+		for shard := range t.shards {
+			if _, err := t.ensure(ctx, t.shardConfig(kind, shard, t.shards)); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := t.ensure(ctx, t.deadConfig()); err != nil {
+		return err
+	}
+	t.kv, err = t.ensureBucket(ctx)
+	return err
+}
+
+func shardCount(first *jetstream.StreamInfo, wanted int) (int, error) {
+	text := first.Config.Metadata[shardsKey]
+	have, err := strconv.Atoi(text)
+	if err != nil || have < 1 || have > maxShards {
+		return 0, fmt.Errorf("stream %s has metadata %s=%q in place of a number of shards: it was not made by Logboom",
+			first.Config.Name, shardsKey, text)
+	}
+	if wanted != 0 && wanted != have {
+		return 0, fmt.Errorf("setting asks for %d shards, but the queue was created with %d: set %d, or 0 to take what is there",
+			wanted, have, have)
+	}
+	return have, nil
+}
+
+func (t *Topology) shardConfig(kind Kind, shard, shards int) jetstream.StreamConfig {
+	cfg := t.streamConfig(Name(kind, shard), streamSubjects(kind, shard), orDefault(t.cfg.MaxBytes, defaultMaxBytes))
+	cfg.Metadata = map[string]string{shardsKey: strconv.Itoa(shards)}
+	cfg.DenyDelete = true
+	return cfg
+}
+
+func (t *Topology) deadConfig() jetstream.StreamConfig {
+	return t.streamConfig(DeadStream, []string{"dead.>"}, orDefault(t.cfg.DeadMaxBytes, defaultDeadMaxBytes))
+}
+
+// streamConfig is the common part. A full stream refuses new messages, for
+// JetStream's own default would drop old ones without a word.
+func (t *Topology) streamConfig(name string, subjects []string, maxBytes int64) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:               name,
+		Subjects:           subjects,
+		Retention:          jetstream.LimitsPolicy,
+		Discard:            jetstream.DiscardNew,
+		Storage:            jetstream.FileStorage,
+		MaxBytes:           maxBytes,
+		Replicas:           orDefault(t.cfg.Replicas, 1),
+		Duplicates:         orDefault(t.cfg.DuplicateWindow, defaultDuplicateWindow),
+		AllowAtomicPublish: true,
+		AllowDirect:        true,
+	}
+}
+
+// ensure creates a stream, or checks the one that is there.
+func (t *Topology) ensure(ctx context.Context, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	var err error
+	for range openAttempts {
+		var have jetstream.Stream
+		if have, err = t.js.Stream(ctx, want.Name); err == nil {
+			return t.reconcile(ctx, have, want)
+		}
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			if have, err = t.js.CreateStream(ctx, want); err == nil {
+				return have.CachedInfo(), nil
+			}
+		}
+		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			break
+		}
+	}
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeStoreFull {
+		return nil, fmt.Errorf("stream %s: the server has no room left to reserve %d bytes: lower MaxBytes or give the server more: %w",
+			want.Name, want.MaxBytes, err)
+	}
+	return nil, fmt.Errorf("stream %s: %w", want.Name, err)
+}
+
+// reconcile refuses a stream without the guarantees that the rest relies on,
+// and applies the settings that may change.
+func (t *Topology) reconcile(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+	have := stream.CachedInfo().Config
+	if err := sameGuarantees(have, want); err != nil {
+		return nil, fmt.Errorf("stream %s: %w", want.Name, err)
+	}
+	next := t.applied(have, want)
+	if next.MaxBytes == have.MaxBytes && next.Replicas == have.Replicas && next.Duplicates == have.Duplicates {
+		return stream.CachedInfo(), nil
+	}
+	updated, err := t.js.UpdateStream(ctx, next)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: apply settings: %w", want.Name, err)
+	}
+	t.log.InfoContext(ctx, "stream settings changed", "stream", want.Name, "max_bytes", next.MaxBytes,
+		"replicas", next.Replicas, "duplicate_window", next.Duplicates)
+	return updated.CachedInfo(), nil
+}
+
+// applied is what is there with the settings that were given.
+func (t *Topology) applied(have, want jetstream.StreamConfig) jetstream.StreamConfig {
+	given := t.cfg.MaxBytes
+	if want.Name == DeadStream {
+		given = t.cfg.DeadMaxBytes
+	}
+	if given != 0 {
+		have.MaxBytes = want.MaxBytes
+	}
+	if t.cfg.Replicas != 0 {
+		have.Replicas = want.Replicas
+	}
+	if t.cfg.DuplicateWindow != 0 {
+		have.Duplicates = want.Duplicates
+	}
+	return have
+}
+
+// sameGuarantees names the first property that differs.
+func sameGuarantees(have, want jetstream.StreamConfig) error {
+	differs := func(property string, have, want any) error {
+		return fmt.Errorf("%s is %v where Logboom needs %v: remove the stream once it is drained, or give another queue",
+			property, have, want)
+	}
+	switch {
+	case !slices.Equal(have.Subjects, want.Subjects):
+		return differs("subjects", have.Subjects, want.Subjects)
+	case have.Retention != want.Retention:
+		return differs("retention", have.Retention, want.Retention)
+	case have.Discard != want.Discard:
+		return differs("discard", have.Discard, want.Discard)
+	case have.Storage != want.Storage:
+		return differs("storage", have.Storage, want.Storage)
+	case have.PersistMode != want.PersistMode:
+		return differs("persist mode", have.PersistMode, want.PersistMode)
+	case have.MaxAge != 0:
+		return differs("maximum age", have.MaxAge, "none")
+	case have.MaxMsgs > 0 || have.MaxMsgsPerSubject > 0 || have.MaxMsgSize > 0:
+		return differs("a limit on messages", "set", "none")
+	case have.Sealed || have.NoAck || have.DenyPurge:
+		return differs("sealed, no-ack or deny-purge", "set", "none")
+	case have.DenyDelete != want.DenyDelete:
+		return differs("deny delete", have.DenyDelete, want.DenyDelete)
+	case !have.AllowAtomicPublish:
+		return differs("atomic publish", false, true)
+	case !have.AllowDirect:
+		return differs("direct get", false, true)
+	}
+	return nil
+}
+
+func (t *Topology) ensureBucket(ctx context.Context) (jetstream.KeyValue, error) {
+	want := jetstream.KeyValueConfig{
+		Bucket:      ledgerBucket,
+		Description: "what has been dealt with of each stream, and by whom",
+		History:     1,
+		Storage:     jetstream.FileStorage,
+		Replicas:    orDefault(t.cfg.Replicas, 1),
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	kv, err := t.js.KeyValue(ctx, ledgerBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = t.js.CreateKeyValue(ctx, want)
+	}
+	if errors.Is(err, jetstream.ErrBucketExists) {
+		kv, err = t.js.KeyValue(ctx, ledgerBucket)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", ledgerBucket, err)
+	}
+	return kv, nil
+}
+
+// Shards is the number of streams of each kind.
+func (t *Topology) Shards() int { return t.shards }
+
+// Streams names the streams of a kind, in the order of their shards.
+func (t *Topology) Streams(kind Kind) []string {
+	names := make([]string, t.shards)
+	for shard := range names {
+		names[shard] = Name(kind, shard)
+	}
+	return names
+}
+
+// MaxMessage is the largest part of a Message that the queue takes, in bytes.
+func (t *Topology) MaxMessage() int { return int(t.nc.MaxPayload()) - headroom }
+
+// apiSubject is the subject of a JetStream request that nats.go has no call for.
+func (t *Topology) apiSubject(request string) string {
+	options := t.js.Options()
+	switch {
+	case options.Domain != "":
+		return "$JS." + options.Domain + ".API." + request
+	case options.APIPrefix != "":
+		return strings.TrimSuffix(options.APIPrefix, ".") + "." + request
+	}
+	return jetstream.DefaultAPIPrefix + request
+}
+
+// Info is the state of one stream.
+type Info struct {
+	FirstSeq uint64 // LastSeq + 1 when the stream is empty
+	LastSeq  uint64
+	LastTime time.Time
+	Messages uint64
+	Bytes    uint64
+	MaxBytes int64
+}
+
+// Lag asks for the state of a stream. What a reader has yet to deal with is
+// LastSeq less what it has committed.
+func (t *Topology) Lag(ctx context.Context, stream string) (Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	s, err := t.js.Stream(ctx, stream)
+	if err != nil {
+		return Info{}, fmt.Errorf("state of stream %s: %w", stream, err)
+	}
+	state, limit := s.CachedInfo().State, s.CachedInfo().Config.MaxBytes
+	info := Info{
+		FirstSeq: state.FirstSeq,
+		LastSeq:  state.LastSeq,
+		LastTime: state.LastTime,
+		Messages: state.Msgs,
+		Bytes:    state.Bytes,
+		MaxBytes: limit,
+	}
+	if state.Msgs == 0 {
+		info.FirstSeq = state.LastSeq + 1
+	}
+	return info, nil
+}
+
+// Healthy tells whether every stream can be reached and takes messages. A
+// stream that is 95 % full is ErrFull already.
+func (t *Topology) Healthy(ctx context.Context) error {
+	if !t.nc.IsConnected() {
+		return fmt.Errorf("%w: not connected", ErrUnavailable)
+	}
+	for _, name := range append(t.Streams(Logs), t.Streams(Events)...) {
+		info, err := t.Lag(ctx, name)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		if info.MaxBytes > 0 && info.Bytes >= uint64(info.MaxBytes)/100*nearlyFull {
+			return fmt.Errorf("%w: stream %s holds %d of %d bytes", ErrFull, name, info.Bytes, info.MaxBytes)
+		}
+	}
+	return nil
+}
