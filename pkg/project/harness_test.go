@@ -1,0 +1,253 @@
+package project
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/logboom/logboom/pkg/embedded"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// startNATS runs a real server until the test ends.
+func startNATS(t testing.TB, dir string) *embedded.NATS {
+	t.Helper()
+	return restartNATS(t, dir, "")
+}
+
+// restartNATS runs a server over a folder of an earlier one, for clients that
+// know the earlier one's token.
+func restartNATS(t testing.TB, dir, token string) *embedded.NATS {
+	t.Helper()
+	server, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: dir, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stopNATS(t, server) })
+	return server
+}
+
+func stopNATS(t testing.TB, server *embedded.NATS) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := server.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// connect opens the store of the server at the address, over a connection of
+// its own.
+func connect(t testing.TB, address string) *Store {
+	t.Helper()
+	conn, err := nats.Connect(address, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectBufSize(-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := Open(t.Context(), js, StoreConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// newStore is a store of its own, empty.
+func newStore(t testing.TB) *Store {
+	t.Helper()
+	return connect(t, startNATS(t, t.TempDir()).URL())
+}
+
+// newToken makes a project with a token.
+func newToken(t testing.TB, store *Store, project string) (Token, string) {
+	t.Helper()
+	if _, err := store.CreateProject(t.Context(), project); err != nil {
+		t.Fatal(err)
+	}
+	token, secret, err := store.CreateToken(t.Context(), project, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token, secret.Reveal()
+}
+
+// follow runs the cache until the test ends and waits until it follows.
+func follow(t testing.TB, cache *Cache) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1) // Run's answer, so that it never waits for the test
+	go func() { done <- cache.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, 5*time.Second, func() bool { return cache.Stats().Following })
+}
+
+func newCache(t testing.TB, store *Store, shared Shared) *Cache {
+	t.Helper()
+	cache, err := NewCache(store, shared, CacheConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cache
+}
+
+// eventually waits until the condition holds.
+func eventually(t testing.TB, within time.Duration, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	late := time.NewTimer(within)
+	defer late.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-late.C:
+			t.Fatalf("not within %s", within)
+		}
+	}
+}
+
+// proxy stands between a client and a server and can stop carrying anything,
+// both ways, without closing a connection: what a network does that drops
+// packets.
+type proxy struct {
+	listener net.Listener
+	done     sync.WaitGroup
+
+	mu     sync.Mutex
+	target string
+	open   *sync.Cond
+	cut    bool
+	ended  bool
+	conns  []net.Conn
+}
+
+func startProxy(t testing.TB, target string) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: listener, target: target}
+	p.open = sync.NewCond(&p.mu)
+	p.done.Go(p.accept)
+	t.Cleanup(p.stop)
+	return p
+}
+
+func (p *proxy) addr() string { return p.listener.Addr().String() }
+
+// set cuts the connection, or lets it carry again.
+func (p *proxy) set(cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = cut
+	p.open.Broadcast()
+}
+
+// retarget has connections from now on go to another server.
+func (p *proxy) retarget(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+func (p *proxy) currentTarget() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.currentTarget())
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, client, server)
+		p.mu.Unlock()
+		p.done.Go(func() { p.carry(client, server) })
+		p.done.Go(func() { p.carry(server, client) })
+	}
+}
+
+func (p *proxy) carry(from, to net.Conn) {
+	defer func() { _, _ = from.Close(), to.Close() }()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil || !p.wait() {
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// wait holds back while the connection is cut.
+func (p *proxy) wait() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.cut && !p.ended {
+		p.open.Wait()
+	}
+	return !p.ended
+}
+
+func (p *proxy) stop() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	p.ended = true
+	p.open.Broadcast()
+	for _, conn := range p.conns {
+		_ = conn.Close()
+	}
+	p.mu.Unlock()
+	p.done.Wait()
+}
+
+var _ io.Writer = (*sink)(nil)
+
+// sink keeps what is written to it, from many goroutines.
+type sink struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = append(s.text, p...)
+	return len(p), nil
+}
+
+func (s *sink) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(s.text)
+}

@@ -1,0 +1,153 @@
+// Package redistest runs a real redis-server for a test, to be paused and
+// killed at will. It is no part of Logboom's processes: what depends on Redis
+// has to be tried on Redis, since its stand-ins never freeze.
+package redistest
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Server is a running redis-server on a port of loopback, without persistence.
+type Server struct {
+	port int
+	dir  string
+	cmd  *exec.Cmd // nil: killed
+}
+
+// Start runs a redis-server until the test ends. The test fails where there is
+// none on this machine.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{dir: t.TempDir()}
+	t.Cleanup(s.stop)
+	const attempts = 5 // a port that was free may be taken by another process
+	for range attempts {
+		s.port = freePort(t)
+		if s.run(t) {
+			return s
+		}
+	}
+	t.Fatalf("redis-server did not start; its log is in %s", s.dir)
+	return nil
+}
+
+// URL is the server's address, such as redis://127.0.0.1:6379/0. It stays the
+// same when the server is killed and started again.
+func (s *Server) URL() string {
+	return "redis://" + s.addr() + "/0"
+}
+
+func (s *Server) addr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+}
+
+// Pause freezes the server: its port accepts, and nothing answers.
+func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+
+// Resume lets a paused server go on; it then does what it was asked meanwhile.
+func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
+
+// Kill ends the server at once, with all it held.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGKILL)
+	s.stop()
+}
+
+// Restart starts a killed server again, empty, on the same port.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	if s.cmd == nil && !s.run(t) {
+		t.Fatalf("redis-server did not start again on port %d", s.port)
+	}
+}
+
+func (s *Server) signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if s.cmd == nil {
+		t.Fatal("redis-server was killed before")
+	}
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Fatalf("redis-server: %v: %v", sig, err)
+	}
+}
+
+// run starts the server and tells whether it accepts connections.
+func (s *Server) run(t testing.TB) bool {
+	t.Helper()
+	cmd := command(t)
+	cmd.Args = append(cmd.Args, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--dir", s.dir)
+	cmd.SysProcAttr = dieWithParent()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("redis-server: %v", err)
+	}
+	s.cmd = cmd
+	if !awaitReady(out) {
+		s.stop()
+		return false
+	}
+	return true
+}
+
+// awaitReady reads the log until the server says that it is ready, and leaves
+// the rest of it unread: the few lines that follow fit the pipe.
+func awaitReady(out io.Reader) bool {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "Ready to accept connections") {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) stop() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill() // fails only where it ended by itself
+	_ = s.cmd.Wait()         // says that it was killed
+	s.cmd = nil
+}
+
+// command finds redis-server. Debian's redis-tools has it under another name:
+// redis-check-rdb is the same program, which goes by what it is called.
+func command(t testing.TB) *exec.Cmd {
+	t.Helper()
+	if path, err := exec.LookPath("redis-server"); err == nil {
+		return exec.Command(path)
+	}
+	path, err := exec.LookPath("redis-check-rdb")
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		t.Fatal("no redis-server on this machine: apt-get install redis-tools (or redis-server) and try again")
+	}
+	cmd := exec.Command(path)
+	cmd.Args = []string{"redis-server"}
+	return cmd
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}
