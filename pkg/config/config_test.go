@@ -89,11 +89,12 @@ func TestSettingsArePrintedWithSecretsMasked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := out.String() + fmt.Sprintf("%v %+v %#v %s", cfg, cfg, cfg, asJSON)
+	inside := struct{ unexported sample }{cfg}
+	all := out.String() + fmt.Sprintf("%v %+v %#v %s %v %+v %#v", cfg, cfg, cfg, asJSON, inside, inside, inside)
 	if strings.Contains(all, hidden) {
 		t.Fatalf("a secret was printed: %s", all)
 	}
-	if !strings.Contains(out.String(), `"stream-bytes":"8GiB"`) || !strings.Contains(out.String(), "nats://***@a:1,nats://***@b:2") {
+	if !strings.Contains(out.String(), `"body-bytes":"10MiB"`) || !strings.Contains(out.String(), "nats://***@a:1,nats://***@b:2") {
 		t.Fatalf("settings are missing: %s", out.String())
 	}
 }

@@ -11,23 +11,31 @@ import (
 
 const mask = "***"
 
-// Secret is a setting that is never printed.
+// Secret is a setting that is never printed. It holds a pointer, because fmt
+// calls no methods of unexported fields and would print a string there.
 type Secret struct {
-	value string
+	value *string
 }
 
 // NewSecret wraps a value that must not be printed.
-func NewSecret(value string) Secret { return Secret{value: value} }
+func NewSecret(value string) Secret { return Secret{value: &value} }
 
 // Reveal is the secret itself, for the one place that needs it.
-func (s Secret) Reveal() string { return s.value }
+func (s Secret) Reveal() string { return reveal(s.value) }
+
+func reveal(value *string) string {
+	if value == nil {
+		return ""
+	}
+	return *value
+}
 
 // IsSet tells whether there is a value.
-func (s Secret) IsSet() bool { return s.value != "" }
+func (s Secret) IsSet() bool { return s.Reveal() != "" }
 
 // String is "***", or empty where there is no value.
 func (s Secret) String() string {
-	if s.value == "" {
+	if !s.IsSet() {
 		return ""
 	}
 	return mask
@@ -44,7 +52,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText takes any text.
 func (s *Secret) UnmarshalText(text []byte) error {
-	s.value = string(text)
+	*s = NewSecret(string(text))
 	return nil
 }
 
@@ -52,21 +60,21 @@ func (s *Secret) UnmarshalText(text []byte) error {
 // checked by Check and not when it is read, since a parser's error would
 // repeat the text.
 type URL struct {
-	raw string
+	raw *string // a pointer for the same reason as Secret's
 }
 
 // NewURL wraps an address.
-func NewURL(raw string) URL { return URL{raw: raw} }
+func NewURL(raw string) URL { return URL{raw: &raw} }
 
 // Reveal is the address with its password.
-func (u URL) Reveal() string { return u.raw }
+func (u URL) Reveal() string { return reveal(u.raw) }
 
 // IsSet tells whether there is an address.
-func (u URL) IsSet() bool { return u.raw != "" }
+func (u URL) IsSet() bool { return u.Reveal() != "" }
 
 // Host is the address's host and port, or empty where it cannot be read.
 func (u URL) Host() string {
-	parsed, err := url.Parse(u.raw)
+	parsed, err := url.Parse(u.Reveal())
 	if err != nil {
 		return ""
 	}
@@ -76,7 +84,7 @@ func (u URL) Host() string {
 // Check refuses an address that is no URL with a host and one of the schemes;
 // the error names the setting and never the address.
 func (u URL) Check(setting string, schemes ...string) error {
-	for one := range strings.SplitSeq(u.raw, ",") {
+	for one := range strings.SplitSeq(u.Reveal(), ",") {
 		parsed, err := url.Parse(strings.TrimSpace(one))
 		if err != nil || parsed.Host == "" {
 			return fmt.Errorf("--%s (%s): must be an address such as %s://host:port", setting, Variable(setting), schemes[0])
@@ -99,7 +107,7 @@ func contains(list []string, one string) bool {
 
 // String is the address with credentials masked.
 func (u URL) String() string {
-	parts := strings.Split(u.raw, ",")
+	parts := strings.Split(u.Reveal(), ",")
 	for i, part := range parts {
 		parts[i] = redact(strings.TrimSpace(part))
 	}
@@ -134,7 +142,7 @@ func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // UnmarshalText takes any text; Check judges it.
 func (u *URL) UnmarshalText(text []byte) error {
-	u.raw = string(text)
+	*u = NewURL(string(text))
 	return nil
 }
 
