@@ -1,0 +1,408 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+func TestMain(m *testing.M) { enginetest.Main(m) }
+
+// bench is a queue and a ClickHouse of the test's own, both real.
+type bench struct {
+	topology  *stream.Topology
+	client    *clickhouse.Client
+	publisher *stream.Publisher
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	ctx := t.Context()
+	server, err := embedded.StartNATS(ctx, embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop(context.Background()) })
+	nc, js, err := stream.Connect(ctx, server.URL(), stream.ConnectConfig{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	topology, err := stream.Open(ctx, js, stream.Config{Shards: 1, MaxBytes: 64 << 20, DeadMaxBytes: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := clickhouse.Open(clickhouse.Config{URL: enginetest.URL(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	if err := client.Migrate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{topology: topology, client: client}
+	b.publisher, err = stream.NewPublisher(topology, stream.PublisherConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.run(t, b.publisher.Run)
+	return b
+}
+
+// run runs a part until the test ends or stop is called.
+func (b *bench) run(t *testing.T, part func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- part(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// quick flushes small batches soon, so that a test sees several of them.
+func quick() Config {
+	cfg := DefaultConfig()
+	cfg.Batch.Rows, cfg.Batch.Age, cfg.StandBy = 100, 50*time.Millisecond, 50*time.Millisecond
+	return cfg
+}
+
+func (b *bench) writer(cfg Config, sink Sink) *Writer {
+	return New(cfg, Deps{
+		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Queue: b.topology, Ledger: b.topology.Ledger(), Sink: sink,
+	})
+}
+
+// publish puts a message of so many logs on the queue.
+func (b *bench) publish(t *testing.T, name string, rows int) {
+	t.Helper()
+	var batch record.Batch
+	batch.Reset(record.KindLog, "shop~00000000", 30)
+	for i := range rows {
+		batch.AppendLog(&record.Log{Timestamp: time.Now().UnixNano(), Application: "api", Severity: "INFO", SeverityNumber: 9, Data: fmt.Sprintf("%s %d", name, i)})
+	}
+	b.put(t, stream.Logs, record.AppendBatch(nil, &batch), rows)
+}
+
+func (b *bench) put(t *testing.T, kind stream.Kind, payload []byte, rows int) {
+	t.Helper()
+	if _, err := b.publisher.Publish(t.Context(), stream.Message{Kind: kind, Project: "shop~00000000", Parts: [][]byte{payload}, Records: rows}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stored waits for so many logs and is their lines, sorted.
+func (b *bench) stored(t *testing.T, rows int) []string {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		lines := b.lines(t)
+		if len(lines) >= rows {
+			return lines
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d logs are stored", len(lines), rows)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func (b *bench) lines(t *testing.T) []string {
+	t.Helper()
+	var lines []string
+	query := clickhouse.LogQuery{Project: "shop~00000000", Limit: 1000}
+	for {
+		page, err := b.client.Logs(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range page.Logs {
+			lines = append(lines, l.Data)
+		}
+		if page.Next == "" {
+			slices.Sort(lines)
+			return lines
+		}
+		query.Cursor = page.Next
+	}
+}
+
+func checkOnce(t *testing.T, lines []string, want int) {
+	t.Helper()
+	if distinct := len(slices.Compact(slices.Clone(lines))); len(lines) != want || distinct != want {
+		t.Fatalf("%d logs, %d of them different, are stored of %d", len(lines), distinct, want)
+	}
+}
+
+// faulty is the real sink with faults on purpose.
+type faulty struct {
+	Sink
+	before func() error // a fault before the rows are sent
+	after  func() error // a fault after the rows are stored
+}
+
+func (f *faulty) InsertLogs(ctx context.Context, token string, block *clickhouse.LogBlock) error {
+	if f.before != nil {
+		if err := f.before(); err != nil {
+			return err
+		}
+	}
+	if err := f.Sink.InsertLogs(ctx, token, block); err != nil {
+		return err
+	}
+	if f.after != nil {
+		return f.after()
+	}
+	return nil
+}
+
+func TestMessagesBecomeRowsThatKnowWhereTheyCameFrom(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.run(t, b.writer(quick(), b.client).Run)
+	b.publish(t, "a", 3)
+	b.stored(t, 3)
+	page, err := b.client.Logs(t.Context(), clickhouse.LogQuery{Project: "shop~00000000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range page.Logs {
+		var i int
+		if _, err := fmt.Sscanf(l.Data, "a %d", &i); err != nil {
+			t.Fatal(err)
+		}
+		if want := (clickhouse.RowID{Shard: 0, Seq: 1, Idx: uint32(i)}); l.ID != want {
+			t.Errorf("%q has the id %s, not %s", l.Data, l.ID, want)
+		}
+	}
+}
+
+func TestEventsAndUsageAreStored(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.run(t, b.writer(quick(), b.client).Run)
+	var batch record.Batch
+	batch.Reset(record.KindEvent, "shop~00000000", 30)
+	e := record.Event{Timestamp: time.Now().UnixNano(), Channel: "deploys", Title: "live", Tags: []record.Pair{{Key: "v", Value: "42"}}}
+	batch.AppendEvent(&e)
+	b.put(t, stream.Events, record.AppendBatch(nil, &batch), 1)
+	b.publish(t, "a", 5)
+	b.stored(t, 5)
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		hours, err := b.client.Usage(t.Context(), "shop~00000000", time.Time{}, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := map[string]clickhouse.UsageHour{}
+		for _, h := range hours {
+			used[h.Measure] = h
+		}
+		if used["logs"].Records == 5 && used["events"].Records == 1 && used["events"].Bytes == uint64(e.Size()) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("usage is %+v", hours)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	page, err := b.client.Events(t.Context(), clickhouse.EventQuery{Project: "shop~00000000"})
+	if err != nil || len(page.Events) != 1 || page.Events[0].Title != "live" || page.Events[0].Tags["v"] != "42" {
+		t.Fatalf("events: %+v, %v", page, err)
+	}
+}
+
+func TestFailedInsertIsRepeatedUntilItSucceeds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var tries atomic.Int32
+	sink := &faulty{Sink: b.client, before: func() error {
+		if tries.Add(1) <= 3 {
+			return errors.New("connection refused")
+		}
+		return nil
+	}}
+	b.run(t, b.writer(quick(), sink).Run)
+	b.publish(t, "a", 10)
+	checkOnce(t, b.stored(t, 10), 10)
+	if tries.Load() != 4 {
+		t.Errorf("%d tries", tries.Load())
+	}
+}
+
+func TestAnswerThatWasLostDoublesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var tries atomic.Int32
+	sink := &faulty{Sink: b.client, after: func() error {
+		if tries.Add(1)%2 == 1 {
+			return errors.New("connection reset")
+		}
+		return nil
+	}}
+	b.run(t, b.writer(quick(), sink).Run)
+	const messages = 10
+	for i := range messages {
+		b.publish(t, fmt.Sprint("message ", i), 60)
+	}
+	b.settled(t)
+	checkOnce(t, b.lines(t), messages*60)
+}
+
+// settled waits until the ledger has reached the end of the stream.
+func (b *bench) settled(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		positions, err := b.topology.Ledger().Positions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := b.topology.Lag(t.Context(), "LOGS_0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if positions["w.LOGS_0"].Committed == info.LastSeq {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("committed %d of %d", positions["w.LOGS_0"].Committed, info.LastSeq)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// The rows are stored, and then the writer dies before it can commit: the next
+// one inserts the same range with the same cut, although more has arrived.
+func TestNextWriterFinishesTheIntentWithTheSameCut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	stored := make(chan struct{}, 1) // one: the first insert tells, the test listens once
+	dying := &faulty{Sink: b.client, after: func() error {
+		select {
+		case stored <- struct{}{}:
+		default:
+		}
+		return errors.New("the process dies here")
+	}}
+	cfg := quick()
+	cfg.FlushTimeout = time.Millisecond
+	stop := b.run(t, b.writer(cfg, dying).Run)
+	b.publish(t, "before", 40)
+	<-stored
+	stop()
+	for i := range 5 {
+		b.publish(t, fmt.Sprint("after ", i), 40)
+	}
+	b.run(t, b.writer(quick(), b.client).Run)
+	b.settled(t)
+	checkOnce(t, b.lines(t), 6*40)
+}
+
+func TestMessageThatIsNoBatchIsBuriedAloneAndNeighboursAreStored(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.publish(t, "before", 5)
+	b.put(t, stream.Logs, []byte("no section at all, and long enough not to be one"), 1)
+	var events record.Batch
+	events.Reset(record.KindEvent, "shop~00000000", 30)
+	events.AppendEvent(&record.Event{Channel: "c", Title: "on the wrong stream"})
+	b.put(t, stream.Logs, record.AppendBatch(nil, &events), 1)
+	b.publish(t, "after", 5)
+	b.run(t, b.writer(quick(), b.client).Run)
+	b.settled(t)
+	checkOnce(t, b.lines(t), 10)
+	info, err := b.topology.Lag(t.Context(), stream.DeadStream)
+	if err != nil || info.Messages != 2 {
+		t.Fatalf("dead letters: %+v, %v", info, err)
+	}
+}
+
+func TestSecondWriterTakesOverAndTheFirstStandsBy(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	first := b.writer(quick(), b.client)
+	b.run(t, first.Run)
+	b.publish(t, "a", 50)
+	b.settled(t)
+	stopSecond := b.run(t, b.writer(quick(), b.client).Run)
+	for i := range 10 {
+		b.publish(t, fmt.Sprint("b", i), 50)
+	}
+	b.settled(t)
+	stopSecond()
+	for i := range 10 {
+		b.publish(t, fmt.Sprint("c", i), 50)
+	}
+	b.settled(t)
+	checkOnce(t, b.lines(t), 21*50)
+}
+
+func TestStopFlushesTheBatchInHand(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	cfg := DefaultConfig()
+	cfg.Batch.Age, cfg.Batch.Idle = time.Hour, time.Hour
+	w := b.writer(cfg, b.client)
+	stop := b.run(t, w.Run)
+	b.publish(t, "a", 20)
+	for deadline := time.Now().Add(30 * time.Second); len(b.lines(t)) == 0 && time.Now().Before(deadline); {
+		// Nothing is flushed by age; the stop alone does it, once the message
+		// has come, which the writer's own goroutine alone could tell.
+		stop()
+		if len(b.lines(t)) == 0 {
+			stop = b.run(t, b.writer(cfg, b.client).Run)
+		}
+	}
+	checkOnce(t, b.lines(t), 20)
+}
+
+func TestLostQueueStopsTheStreamAndSaysSo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ledger := b.topology.Ledger()
+	position, err := ledger.TakeOver(t.Context(), "w.LOGS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ledger.Commit(t.Context(), "w.LOGS_0", position, 1000); err != nil {
+		t.Fatal(err)
+	}
+	w := b.writer(quick(), b.client)
+	b.run(t, w.Run)
+	b.publish(t, "a", 1)
+	for deadline := time.Now().Add(30 * time.Second); w.Ready(t.Context()) == nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("the writer is ready")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	if err := w.Ready(t.Context()); !strings.Contains(err.Error(), "LOGS_0") {
+		t.Fatalf("%v does not name the stream", err)
+	}
+	if lines := b.lines(t); len(lines) != 0 {
+		t.Fatalf("stored under sequences that were used before: %q", lines)
+	}
+}
