@@ -1,0 +1,128 @@
+// Package ingest is the HTTP front: it takes records in, asks who sends them,
+// decodes them, and answers once the queue has them on disk.
+//
+// It sits between senders and the queue; nothing is kept here. What a newcomer
+// would get wrong: no 2xx may be sent before Publisher.Publish has returned
+// without an error, and no error may be answered with the sender's token or
+// payload in it.
+package ingest
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
+
+	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/decode"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/telemetry"
+)
+
+// Authenticator knows whose token it is; project.Cache does.
+type Authenticator interface {
+	Authenticate(ctx context.Context, token string) (project.Identity, error)
+}
+
+// Publisher puts a message on the queue and returns when it is on disk there;
+// stream.Publisher does.
+type Publisher interface {
+	Publish(ctx context.Context, m stream.Message) (stream.Ack, error)
+}
+
+// Config is for operators.
+type Config struct {
+	Limits         decode.Limits
+	MaxConnections int           // open connections; further ones wait to be accepted
+	HeaderTimeout  time.Duration // to read a request's head
+	BodyTimeout    time.Duration // to read a request, head and body
+	IdleTimeout    time.Duration // of a kept-alive connection; container senders need 75 s or more
+}
+
+// drainTimeout is for requests under way when the process stops.
+const drainTimeout = 15 * time.Second
+
+// FromSettings takes an operator's bounds.
+func FromSettings(in config.Intake) Config {
+	limits := decode.DefaultLimits()
+	limits.Body, limits.Decoded = int64(in.BodyBytes), int64(in.DecodedBytes)
+	limits.Record, limits.Value = int(in.RecordBytes), int(in.ValueBytes)
+	limits.Keys, limits.Key, limits.Depth = in.MetadataKeys, in.KeyBytes, in.JSONDepth
+	return Config{
+		Limits:         limits,
+		MaxConnections: in.MaxConnections,
+		HeaderTimeout:  in.HeaderTimeout,
+		BodyTimeout:    in.BodyTimeout,
+		IdleTimeout:    in.IdleTimeout,
+	}
+}
+
+// Deps is what the server works with.
+type Deps struct {
+	Logger    *slog.Logger
+	Registry  prometheus.Registerer
+	Health    *telemetry.Health
+	Auth      Authenticator
+	Publisher Publisher
+	Now       func() time.Time
+}
+
+// Server answers the ingest routes.
+type Server struct {
+	cfg      Config
+	deps     Deps
+	metrics  *metrics
+	echo     *echo.Echo
+	requests sync.Pool // of *request
+}
+
+// maxHeaderBytes bounds a request's head.
+const maxHeaderBytes = 16 << 10
+
+// New lays the routes; it starts nothing.
+func New(cfg Config, deps Deps) *Server {
+	s := &Server{cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), echo: echo.New()}
+	s.requests.New = func() any { return newRequest(cfg.Limits) }
+	s.echo.HTTPErrorHandler = s.answerError
+	s.echo.IPExtractor = echo.ExtractIPDirect()
+	s.echo.Pre(telemetry.NewRequests("ingest", deps.Logger, deps.Registry).Observe)
+	s.route("/v1/logs/:project", s.logs)
+	s.route("/v1/events/:project", s.events)
+	s.echo.GET("/livez", echo.WrapHandler(http.HandlerFunc(deps.Health.Livez)))
+	s.echo.GET("/readyz", echo.WrapHandler(http.HandlerFunc(deps.Health.Readyz)))
+	return s
+}
+
+// route lays a POST route, and an OPTIONS beside it that is 200 for anybody:
+// senders that probe first take anything else, 204 included, as a refusal.
+func (s *Server) route(path string, handler echo.HandlerFunc) {
+	s.echo.POST(path, handler)
+	s.echo.OPTIONS(path, func(c echo.Context) error {
+		c.Response().Header().Set(echo.HeaderAllow, "OPTIONS, POST")
+		return c.NoContent(http.StatusOK)
+	})
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
+
+// Run serves the listener until ctx ends, then lets the requests under way
+// finish.
+func (s *Server) Run(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: s.cfg.HeaderTimeout,
+		ReadTimeout:       s.cfg.BodyTimeout,
+		IdleTimeout:       s.cfg.IdleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.deps.Logger.Handler(), slog.LevelDebug),
+	}
+	return telemetry.Serve(ctx, server, netutil.LimitListener(listener, s.cfg.MaxConnections), drainTimeout)
+}

@@ -1,0 +1,366 @@
+package ingest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/logboom/logboom/pkg/decode"
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/telemetry"
+)
+
+// bench is the service over a real queue of the test's own.
+type bench struct {
+	server   *Server
+	health   *telemetry.Health
+	topology *stream.Topology
+	nats     *embedded.NATS
+	token    string
+}
+
+func newBench(t *testing.T, streams stream.Config) *bench {
+	t.Helper()
+	ctx := t.Context()
+	b := &bench{health: &telemetry.Health{}}
+	var err error
+	b.nats, err = embedded.StartNATS(ctx, embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 2 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.nats.Stop(context.Background()) })
+	nc, js, err := stream.Connect(ctx, b.nats.URL(), stream.ConnectConfig{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	streams.Shards, streams.DeadMaxBytes = 1, 16<<20
+	if b.topology, err = stream.Open(ctx, js, streams); err != nil {
+		t.Fatal(err)
+	}
+	store, err := project.Open(ctx, js, project.StoreConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.CreateProject(ctx, "shop"); err != nil {
+		t.Fatal(err)
+	}
+	_, secret, err := store.CreateToken(ctx, "shop", "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.token = secret.Reveal()
+	cache, err := project.NewCache(store, project.NewMemoryShared(), project.CacheConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publisher, err := stream.NewPublisher(b.topology, stream.PublisherConfig{AckTimeout: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running(t, cache.Run)
+	running(t, publisher.Run)
+	b.server = New(Config{Limits: decode.DefaultLimits(), MaxConnections: 100, HeaderTimeout: time.Second, BodyTimeout: time.Second, IdleTimeout: time.Minute}, Deps{
+		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: b.health, Auth: cache, Publisher: publisher, Now: time.Now,
+	})
+	return b
+}
+
+// running runs a part until the test ends.
+func running(t *testing.T, part func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- part(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil && ctx.Err() == nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+func (b *bench) post(path, body string, header ...string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	request.Header.Set("Authorization", "Bearer "+b.token)
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	answer := httptest.NewRecorder()
+	b.server.ServeHTTP(answer, request)
+	return answer
+}
+
+func checkProblem(t *testing.T, answer *httptest.ResponseRecorder, status int, code string) {
+	t.Helper()
+	var p struct{ Code string }
+	if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil {
+		t.Fatalf("answer %d: %s", answer.Code, answer.Body)
+	}
+	if answer.Code != status || p.Code != code || answer.Header().Get("X-Request-Id") == "" {
+		t.Fatalf("answer %d, not %d %s: %v %s", answer.Code, status, code, answer.Header(), answer.Body)
+	}
+	if seconds, err := strconv.Atoi(answer.Header().Get("Retry-After")); status == http.StatusServiceUnavailable && (err != nil || seconds < 1) {
+		t.Errorf("Retry-After is %q", answer.Header().Get("Retry-After"))
+	}
+}
+
+// queued is every record on the stream, in order.
+func (b *bench) queued(t *testing.T, name string) []stream.Delivery {
+	t.Helper()
+	info, err := b.topology.Lag(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Messages == 0 {
+		return nil
+	}
+	deliveries, err := b.topology.Refetch(t.Context(), name, info.FirstSeq, info.LastSeq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return deliveries
+}
+
+func lines(t *testing.T, deliveries []stream.Delivery) []string {
+	t.Helper()
+	var all []string
+	var reader record.Reader
+	for _, d := range deliveries {
+		reader.Reset(d.Data)
+		for {
+			section, err := reader.NextSection()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var l record.Log
+			for {
+				ok, err := section.NextLog(&l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !ok {
+					break
+				}
+				all = append(all, strings.Clone(l.Data))
+			}
+		}
+	}
+	return all
+}
+
+func TestAnswerIsGivenOnceTheQueueHasTheRecords(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
+	answer := b.post("/v1/logs/shop", `[{"data":"a"},{"data":"b"},{"no":"data"}]`)
+	if answer.Code != http.StatusAccepted {
+		t.Fatalf("answer %d: %s", answer.Code, answer.Body)
+	}
+	if got := lines(t, b.queued(t, "LOGS_0")); fmt.Sprint(got) != "[a b]" {
+		t.Fatalf("on the queue: %q", got)
+	}
+	var body struct {
+		Accepted int
+		Rejected []struct {
+			Index        int
+			Code, Detail string
+		}
+	}
+	if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil || body.Accepted != 2 || len(body.Rejected) != 1 || body.Rejected[0].Index != 2 || body.Rejected[0].Code != "missing_field" {
+		t.Fatalf("answer %s", answer.Body)
+	}
+}
+
+func TestNotifyChoosesTheSubject(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
+	for _, body := range []string{`{"channel":"c","title":"quiet"}`, `[{"channel":"c","title":"quiet"},{"channel":"c","title":"loud","notify":true}]`} {
+		if answer := b.post("/v1/events/shop", body); answer.Code != http.StatusAccepted {
+			t.Fatalf("answer %d: %s", answer.Code, answer.Body)
+		}
+	}
+	deliveries := b.queued(t, "EVENTS_0")
+	if len(deliveries) != 2 || deliveries[0].Subject != "events.0.quiet" || deliveries[1].Subject != "events.0.notify" {
+		t.Fatalf("on the queue: %+v", deliveries)
+	}
+}
+
+func TestLargeBodyIsCutIntoMessagesThatTheQueueTakes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, stream.Config{MaxBytes: 256 << 20})
+	var body strings.Builder
+	for i := range 9000 {
+		fmt.Fprintf(&body, "{\"data\":\"%d %s\"}\n", i, strings.Repeat("x", 1000))
+	}
+	answer := b.post("/v1/logs/shop", body.String())
+	if answer.Code != http.StatusAccepted || !strings.HasPrefix(answer.Body.String(), `{"accepted":9000,`) {
+		t.Fatalf("answer %d: %.300s", answer.Code, answer.Body)
+	}
+	got := lines(t, b.queued(t, "LOGS_0"))
+	if len(got) != 9000 {
+		t.Fatalf("%d records are on the queue", len(got))
+	}
+	for i, line := range got {
+		if !strings.HasPrefix(line, strconv.Itoa(i)+" ") {
+			t.Fatalf("record %d is %.20q", i, line)
+		}
+	}
+}
+
+func TestFullQueueIsAnsweredAndTakesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, stream.Config{MaxBytes: 1 << 20})
+	accepted := 0
+	for range 200 {
+		var data strings.Builder
+		for range 1000 {
+			data.WriteString(rand.Text()) // so that compression does not help
+		}
+		answer := b.post("/v1/logs/shop", `{"data":"`+data.String()+`"}`)
+		if answer.Code == http.StatusAccepted {
+			accepted++
+			continue
+		}
+		checkProblem(t, answer, http.StatusServiceUnavailable, "queue_full")
+		if got := len(lines(t, b.queued(t, "LOGS_0"))); got != accepted {
+			t.Fatalf("%d accepted, %d on the queue", accepted, got)
+		}
+		return
+	}
+	t.Fatal("the queue took everything")
+}
+
+func TestLostQueueIsAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
+	if answer := b.post("/v1/logs/shop", `{"data":"a"}`); answer.Code != http.StatusAccepted {
+		t.Fatalf("answer %d: %s", answer.Code, answer.Body)
+	}
+	if err := b.nats.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	checkProblem(t, b.post("/v1/logs/shop", `{"data":"b"}`), http.StatusServiceUnavailable, "queue_unavailable")
+}
+
+func TestDrainingServerTakesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
+	b.health.Drain()
+	checkProblem(t, b.post("/v1/logs/shop", `{"data":"a"}`), http.StatusServiceUnavailable, "draining")
+	if got := b.queued(t, "LOGS_0"); len(got) != 0 {
+		t.Fatalf("%d messages are on the queue", len(got))
+	}
+}
+
+func TestRecordLargerThanAMessageIsRefusedAndTheNextTaken(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
+	checkProblem(t, b.post("/v1/logs/shop", `{"data":"`+strings.Repeat("x", 1<<20+1)+`"}`), http.StatusRequestEntityTooLarge, "body_too_large")
+	answer := b.post("/v1/logs/shop", `{"data":"`+strings.Repeat("x", 1<<20-100)+`"}`)
+	if answer.Code != http.StatusAccepted {
+		t.Fatalf("a record of the largest size: answer %d: %s", answer.Code, answer.Body)
+	}
+}
+
+func TestSlowSendersAreCutOff(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	running(t, func(ctx context.Context) error { return b.server.Run(ctx, listener) })
+	for name, sent := range map[string]string{
+		"head": "POST /v1/logs/shop HTTP/1.1\r\nHost: x\r\n",
+		"body": "POST /v1/logs/shop HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + b.token + "\r\nContent-Length: 1000\r\n\r\n{",
+	} {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, sent); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(conn) // ends when the server hangs up
+		if err != nil {
+			t.Errorf("%s: the server did not hang up: %v", name, err)
+		}
+		if name == "body" && !strings.Contains(string(answer), "408 ") {
+			t.Errorf("%s: answered %q", name, answer)
+		}
+		conn.Close()
+	}
+}
+
+func TestLongHeadIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	running(t, func(ctx context.Context) error { return b.server.Run(ctx, listener) })
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+listener.Addr().String()+"/v1/logs/shop", strings.NewReader(`{"data":"a"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Long", strings.Repeat("x", 64<<10))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Fatalf("answer %d", response.StatusCode)
+	}
+}
+
+func TestIdempotencyKeysOfOthersNeverMeet(t *testing.T) {
+	t.Parallel()
+	header := http.Header{"Idempotency-Key": {"k"}}
+	seen := map[string]bool{}
+	for _, id := range []string{"a~1", "b~1"} {
+		for _, kind := range []stream.Kind{stream.Logs, stream.Events} {
+			got, err := idempotencyID(header, project.Identity{ProjectID: id}, kind)
+			if err != nil || got == "" {
+				t.Fatalf("%q, %v", got, err)
+			}
+			seen[got] = true
+		}
+	}
+	if len(seen) != 4 {
+		t.Fatalf("%d different ids of 4", len(seen))
+	}
+}
+
+func TestBearerSchemeIsCaseBlind(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]string{
+		"Bearer abc": "abc", "bearer abc": "abc", " BEARER  abc ": "abc", "Bearer": "", "Basic abc": "", "": "", "abc": "", "Bearer ": "",
+	} {
+		if got, ok := bearer(header); got != want || ok != (want != "") {
+			t.Errorf("%q gives %q, %t", header, got, ok)
+		}
+	}
+}
