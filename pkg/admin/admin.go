@@ -1,0 +1,97 @@
+// Package admin is the HTTP side for operators and scripts: it looks after
+// projects and looks into what they stored, as JSON under /api/v1.
+//
+// It sits between people and ClickHouse. What a newcomer would get wrong: the
+// project of every query comes from authorize, never from a parameter alone,
+// so that no query text, cursor or id reaches another project's rows.
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/telemetry"
+)
+
+// Reader finds stored records; clickhouse.Client does.
+type Reader interface {
+	Logs(ctx context.Context, q clickhouse.LogQuery) (clickhouse.LogPage, error)
+	Events(ctx context.Context, q clickhouse.EventQuery) (clickhouse.EventPage, error)
+}
+
+// Directory knows projects and API keys; project.Store does.
+type Directory interface {
+	Project(ctx context.Context, name string) (project.Project, error)
+	APIKey(ctx context.Context, value string) (project.APIKey, error)
+}
+
+// Config is for operators.
+type Config struct {
+	MaxConnections int           // open connections; further ones wait to be accepted
+	QueryTimeout   time.Duration // of one question to ClickHouse
+	DrainTimeout   time.Duration // for requests under way when the process stops
+}
+
+// DefaultConfig suits people and scripts; nothing of high volume comes here.
+func DefaultConfig() Config {
+	return Config{MaxConnections: 2000, QueryTimeout: 30 * time.Second, DrainTimeout: 10 * time.Second}
+}
+
+// Deps is what the server works with.
+type Deps struct {
+	Logger    *slog.Logger
+	Registry  prometheus.Registerer
+	Health    *telemetry.Health
+	Reader    Reader
+	Directory Directory
+}
+
+// Server answers the admin routes.
+type Server struct {
+	cfg  Config
+	deps Deps
+	echo *echo.Echo
+}
+
+// maxHeaderBytes bounds a request's head.
+const maxHeaderBytes = 16 << 10
+
+// New lays the routes; it starts nothing.
+func New(cfg Config, deps Deps) *Server {
+	s := &Server{cfg: cfg, deps: deps, echo: echo.New()}
+	s.echo.HTTPErrorHandler = s.answerError
+	s.echo.IPExtractor = echo.ExtractIPDirect()
+	s.echo.Pre(telemetry.NewRequests("admin", deps.Logger, deps.Registry).Observe)
+	s.echo.GET("/livez", echo.WrapHandler(http.HandlerFunc(deps.Health.Livez)))
+	s.echo.GET("/readyz", echo.WrapHandler(http.HandlerFunc(deps.Health.Readyz)))
+	api := s.echo.Group("/api/v1", s.authenticate)
+	api.GET("/projects/:project/logs", s.logs)
+	api.GET("/projects/:project/events", s.events)
+	return s
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
+
+// Run serves the listener until ctx ends, then lets the requests under way
+// finish.
+func (s *Server) Run(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       60 * time.Second,
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.deps.Logger.Handler(), slog.LevelDebug),
+	}
+	return telemetry.Serve(ctx, server, netutil.LimitListener(listener, s.cfg.MaxConnections), s.cfg.DrainTimeout)
+}

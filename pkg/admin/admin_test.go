@@ -1,0 +1,228 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/telemetry"
+)
+
+func TestMain(m *testing.M) { enginetest.Main(m) }
+
+// bench is the service over a real queue and a real ClickHouse.
+type bench struct {
+	store  *project.Store
+	client *clickhouse.Client
+	nats   *embedded.NATS
+	key    string
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	ctx := t.Context()
+	b := &bench{}
+	var err error
+	if b.nats, err = embedded.StartNATS(ctx, embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.nats.Stop(context.Background()) })
+	nc, js, err := stream.Connect(ctx, b.nats.URL(), stream.ConnectConfig{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	if b.store, err = project.Open(ctx, js, project.StoreConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	_, secret, err := b.store.CreateAPIKey(ctx, "test", project.RoleAdmin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.key = secret.Reveal()
+	if b.client, err = clickhouse.Open(clickhouse.Config{URL: enginetest.URL(t)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.client.Close() })
+	if err := b.client.Migrate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) server(reader Reader, queryTimeout time.Duration) *Server {
+	return New(Config{MaxConnections: 10, QueryTimeout: queryTimeout, DrainTimeout: time.Second}, Deps{
+		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: &telemetry.Health{}, Reader: reader, Directory: b.store,
+	})
+}
+
+func (b *bench) get(s *Server, path string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(http.MethodGet, path, nil)
+	request.Header.Set("Authorization", "Bearer "+b.key)
+	answer := httptest.NewRecorder()
+	s.ServeHTTP(answer, request)
+	return answer
+}
+
+func (b *bench) project(t *testing.T, name string) project.Project {
+	t.Helper()
+	p, err := b.store.CreateProject(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (b *bench) insert(t *testing.T, p project.Project, seq uint64, at time.Time, lines ...string) {
+	t.Helper()
+	var block clickhouse.LogBlock
+	for i, line := range lines {
+		block.Append(
+			clickhouse.Row{Seq: seq, Idx: uint32(i), Received: at.UnixNano(), Project: p.ID, RetentionDays: 30},
+			&record.Log{Timestamp: at.Add(time.Duration(i) * time.Second).UnixNano(), Application: "api", Severity: "INFO", SeverityNumber: 9, Data: line},
+		)
+	}
+	if err := b.client.InsertLogs(t.Context(), fmt.Sprint(p.ID, seq), &block); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func data(t *testing.T, answer *httptest.ResponseRecorder) (lines []string, next string) {
+	t.Helper()
+	var page struct {
+		Logs []struct{ Data string }
+		Next string
+	}
+	if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil || answer.Code != http.StatusOK {
+		t.Fatalf("answer %d: %s", answer.Code, answer.Body)
+	}
+	for _, l := range page.Logs {
+		lines = append(lines, l.Data)
+	}
+	return lines, page.Next
+}
+
+func TestLogsAreReadNewestFirstPageByPageWithinATime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := b.server(b.client, 30*time.Second)
+	shop := b.project(t, "shop")
+	at := time.Now().Add(-time.Hour).Truncate(time.Second)
+	b.insert(t, shop, 1, at, "a", "b", "c", "d", "e")
+	var all []string
+	query := url.Values{"limit": {"2"}}
+	for {
+		lines, next := data(t, b.get(s, "/api/v1/projects/shop/logs?"+query.Encode()))
+		all = append(all, lines...)
+		if next == "" {
+			break
+		}
+		query.Set("cursor", next)
+	}
+	if fmt.Sprint(all) != "[e d c b a]" {
+		t.Errorf("pages give %v", all)
+	}
+	for _, bounds := range []url.Values{
+		{"from": {at.Add(time.Second).UTC().Format(time.RFC3339)}, "to": {at.Add(3 * time.Second).UTC().Format(time.RFC3339)}},
+		{"from": {fmt.Sprint(at.Unix() + 1)}, "to": {fmt.Sprint((at.Unix() + 3) * 1000)}},
+	} {
+		if lines, _ := data(t, b.get(s, "/api/v1/projects/shop/logs?"+bounds.Encode())); fmt.Sprint(lines) != "[c b]" {
+			t.Errorf("%v gives %v", bounds, lines)
+		}
+	}
+}
+
+func TestNoQuestionReachesAnotherProject(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := b.server(b.client, 30*time.Second)
+	mine, theirs := b.project(t, "mine"), b.project(t, "theirs")
+	at := time.Now().Add(-time.Hour)
+	b.insert(t, mine, 1, at, "my line", "my other line")
+	b.insert(t, theirs, 2, at, "their line", "their other line")
+	_, cursor := data(t, b.get(s, "/api/v1/projects/theirs/logs?limit=1"))
+	for _, query := range []url.Values{
+		{}, {"q": {"line"}}, {"q": {"' OR 1=1 --"}}, {"q": {"x') UNION ALL SELECT * FROM logs --"}}, {"q": {"/* */"}}, {"q": {"%"}}, {"q": {"{project:String}"}},
+		{"cursor": {cursor}}, {"project": {theirs.ID}}, {"project": {"theirs"}},
+	} {
+		answer := b.get(s, "/api/v1/projects/mine/logs?"+query.Encode())
+		if strings.Contains(answer.Body.String(), "their") {
+			t.Errorf("%v shows another project's rows: %s", query, answer.Body)
+		}
+	}
+	for _, name := range []string{theirs.ID, "nobody", url.PathEscape("mine/../theirs"), url.PathEscape("' OR 1=1"), "*", ">", "project.theirs"} {
+		if answer := b.get(s, "/api/v1/projects/"+name+"/logs"); answer.Code != http.StatusNotFound {
+			t.Errorf("project %s: answer %d: %s", name, answer.Code, answer.Body)
+		}
+	}
+}
+
+// failing is a Reader that fails on purpose.
+type failing struct{ err error }
+
+func (f failing) Logs(ctx context.Context, _ clickhouse.LogQuery) (clickhouse.LogPage, error) {
+	if f.err == nil {
+		<-ctx.Done()
+		return clickhouse.LogPage{}, fmt.Errorf("read: %w", ctx.Err())
+	}
+	return clickhouse.LogPage{}, f.err
+}
+
+func (f failing) Events(ctx context.Context, q clickhouse.EventQuery) (clickhouse.EventPage, error) {
+	_, err := f.Logs(ctx, q)
+	return clickhouse.EventPage{}, err
+}
+
+func TestFailuresOfTheStoreAreAnsweredWithoutItsWords(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.project(t, "shop")
+	for code, tc := range map[string]struct {
+		err    error
+		status int
+	}{
+		"store_unavailable":   {errors.New("dial tcp 10.1.2.3:8123: secret-host refused"), http.StatusServiceUnavailable},
+		"query_timeout":       {nil, http.StatusServiceUnavailable},
+		"query_too_expensive": {fmt.Errorf("code 307: %w", clickhouse.ErrTooExpensive), http.StatusBadRequest},
+	} {
+		for _, kind := range []string{"logs", "events"} {
+			answer := b.get(b.server(failing{tc.err}, 20*time.Millisecond), "/api/v1/projects/shop/"+kind)
+			var p struct{ Code string }
+			if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil || answer.Code != tc.status || p.Code != code {
+				t.Errorf("%s: answer %d: %s", code, answer.Code, answer.Body)
+			}
+			if strings.Contains(answer.Body.String(), "secret-host") {
+				t.Errorf("the answer shows the engine's words: %s", answer.Body)
+			}
+		}
+	}
+}
+
+func TestLostRecordIsUnavailableAndNotUnknown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := b.server(b.client, time.Second)
+	if err := b.nats.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	answer := b.get(s, "/api/v1/projects/shop/logs")
+	if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" {
+		t.Errorf("answer %d: %s", answer.Code, answer.Body)
+	}
+}

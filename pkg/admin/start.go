@@ -1,0 +1,51 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/telemetry"
+)
+
+// Connections are the engines that the service works over: real clusters in
+// cmd/admin, embedded ones in cmd/standalone.
+type Connections struct {
+	Store  *project.Store
+	Client *clickhouse.Client
+}
+
+// Start makes the tables, composes the service and adds it to the process. The
+// address is where it listens.
+func Start(ctx context.Context, p *telemetry.Process, settings config.Admin, conn Connections) (net.Addr, error) {
+	if err := conn.Client.Migrate(ctx); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", settings.AdminAddr)
+	if err != nil {
+		return nil, fmt.Errorf("--admin-addr: %w", err)
+	}
+	server := New(DefaultConfig(), Deps{
+		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Reader: conn.Client, Directory: conn.Store,
+	})
+	p.Logger.Info("admin port open", "addr", listener.Addr().String())
+	p.Health.Add("clickhouse", conn.Client.Ping)
+	p.Go("admin", func(ctx context.Context) error { return server.Run(ctx, listener) })
+	return listener.Addr(), nil
+}
+
+// Wanted is what the settings name for the first start; demo asks for a demo
+// project where they name nothing.
+func Wanted(b config.Bootstrap, demo bool) project.Wanted {
+	return project.Wanted{
+		AdminEmail:    b.AdminEmail,
+		AdminPassword: project.NewSecret(b.AdminPassword.Reveal()),
+		APIKey:        project.NewSecret(b.APIKey.Reveal()),
+		Project:       b.Project,
+		Token:         project.NewSecret(b.Token.Reveal()),
+		Demo:          demo,
+	}
+}
