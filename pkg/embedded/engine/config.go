@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// Config is what an operator can say about the embedded engine.
+type Config struct {
+	// Library is the path of libchdb. Default: the one that `make engine` put
+	// into the cache folder.
+	Library string
+	// Digest is the SHA-256 of Library in hexadecimal. It is needed only for a
+	// library that is not the pinned release. Default: the pinned one.
+	Digest string
+	// DataDir holds the data; it is made when missing and locked while the
+	// engine runs. Required.
+	DataDir string
+	// Addr is where to listen. Only loopback is accepted, for the connection is
+	// not encrypted. Default 127.0.0.1:0, a free port.
+	Addr string
+	// Password of the user `default`. Default: a random one for this run.
+	Password string
+	// MemoryLimit bounds the engine's memory in bytes; a query that would
+	// exceed it fails. Default: half of the machine's memory.
+	MemoryLimit int64
+	// Threads is how many threads a query may use. Default: one a core, at most 4.
+	Threads int
+	// Statements is how many run at once; 64 more may wait for 10 s. Default 8.
+	Statements int
+	// MaxBodyBytes bounds the body of a request, packed and unpacked. Default 1 GiB.
+	MaxBodyBytes int64
+	// StartTimeout bounds one start of the child, the check of the library
+	// included. Default 60 s.
+	StartTimeout time.Duration
+	// LockTimeout is how long a start waits for another engine to let the data
+	// folder go. Default 5 s: a child whose parent was killed ends in less.
+	LockTimeout time.Duration
+	// DrainTimeout is how long Stop lets running statements finish before it
+	// kills the queries among them. Default 20 s.
+	DrainTimeout time.Duration
+	// Logger takes what the engine reports. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// withDefaults completes the configuration and names the field that is wrong.
+func (c Config) withDefaults() (Config, error) {
+	if c.DataDir == "" {
+		return c, errors.New("data folder: none given: name one for the engine to keep its data in")
+	}
+	var err error
+	if c.DataDir, err = filepath.Abs(c.DataDir); err != nil { // the library needs an absolute path
+		return c, fmt.Errorf("data folder: %w", err)
+	}
+	if c.Library, err = Locate(c.Library); err != nil {
+		return c, err
+	}
+	setDefault(&c.Addr, "127.0.0.1:0")
+	setDefault(&c.Password, rand.Text())
+	setDefault(&c.Threads, min(runtime.NumCPU(), 4))
+	setDefault(&c.StartTimeout, 60*time.Second)
+	setDefault(&c.LockTimeout, 5*time.Second)
+	setDefault(&c.DrainTimeout, 20*time.Second)
+	setDefault(&c.Logger, slog.Default())
+	return c, requireLoopback(c.Addr)
+}
+
+func setDefault[T comparable](value *T, otherwise T) {
+	var zero T
+	if *value == zero {
+		*value = otherwise
+	}
+}
+
+func requireLoopback(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("address %q: %w", addr, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("address %q: the embedded engine listens on loopback only, such as 127.0.0.1:0", addr)
+	}
+	return nil
+}
+
+// spec is what the parent tells the child. It travels through a pipe, because
+// arguments and environment of a process can be read by others.
+type spec struct {
+	Library      string
+	Digest       string
+	DataDir      string
+	Password     string
+	MemoryLimit  int64
+	Threads      int
+	Statements   int
+	MaxBodyBytes int64
+	LockTimeout  time.Duration
+	DrainTimeout time.Duration
+}
+
+func (c Config) spec() spec {
+	return spec{
+		Library: c.Library, Digest: c.Digest, DataDir: c.DataDir, Password: c.Password,
+		MemoryLimit: c.MemoryLimit, Threads: c.Threads,
+		Statements: c.Statements, MaxBodyBytes: c.MaxBodyBytes,
+		LockTimeout: c.LockTimeout, DrainTimeout: c.DrainTimeout,
+	}
+}
+
+// makeDataDir makes the folder for its owner alone.
+func (c Config) makeDataDir() error {
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	return nil
+}

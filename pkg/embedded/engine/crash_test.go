@@ -1,0 +1,353 @@
+package engine_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	osexec "os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"go.uber.org/goleak"
+
+	"github.com/logboom/logboom/pkg/embedded/engine"
+)
+
+// start runs an engine of the test's own.
+func start(t testing.TB, config engine.Config) *engine.Engine {
+	t.Helper()
+	if config.DataDir == "" {
+		config.DataDir = t.TempDir()
+	}
+	config.Logger = slog.New(slog.DiscardHandler)
+	e, err := engine.Start(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, e) })
+	return e
+}
+
+func stop(t testing.TB, e *engine.Engine) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := e.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func kill(t testing.TB, pid int) {
+	t.Helper()
+	if pid <= 0 { // would be this whole process group
+		t.Fatal("no process to kill")
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// durable are the table settings under which an answered insert is on disk.
+const durable = " SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, non_replicated_deduplication_window = 1000"
+
+// journal is what a sender knows about its batches.
+type journal struct {
+	sync.Mutex
+	answered map[uint64]bool // by batch: was it answered with success?
+}
+
+func (j *journal) note(batch uint64, err error) {
+	j.Lock()
+	defer j.Unlock()
+	j.answered[batch] = err == nil
+}
+
+func (j *journal) successes() (n int) {
+	j.Lock()
+	defer j.Unlock()
+	for _, ok := range j.answered {
+		if ok {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAnsweredInsertsSurviveKills(t *testing.T) {
+	t.Parallel()
+	const perBatch, senders, kills = 1000, 4, 3
+	e := start(t, engine.Config{})
+	conn := dial(t, e.URL())
+	exec(t, conn, "CREATE TABLE t (batch UInt64, a UInt64) ENGINE = MergeTree ORDER BY (batch, a)"+durable)
+	j := &journal{answered: map[uint64]bool{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var work sync.WaitGroup
+	for sender := range uint64(senders) {
+		work.Go(func() {
+			for i := uint64(0); ctx.Err() == nil; i++ {
+				batch := sender<<32 | i
+				err := conn.Exec(ctx, "INSERT INTO t SELECT {b:UInt64}, number FROM numbers("+strconv.Itoa(perBatch)+")", clickhouse.Named("b", batch))
+				if err != nil {
+					err = sendBatch(ctx, conn, batch, perBatch) // the other way to insert, while the engine is coming back
+				}
+				j.note(batch, err)
+			}
+		})
+	}
+	for range kills {
+		pid, before := e.PID(), j.successes()
+		eventually(t, "inserts succeed", func() bool { return j.successes() > before+10 })
+		kill(t, pid)
+		eventually(t, "the engine is back", func() bool {
+			now := e.PID()
+			return now != 0 && now != pid
+		})
+	}
+	cancel()
+	work.Wait()
+	checkBatches(t, conn, j, perBatch)
+}
+
+func sendBatch(ctx context.Context, conn clickhouse.Conn, id uint64, n int) error {
+	ctx = clickhouse.Context(ctx, clickhouse.WithColumnNamesAndTypes([]clickhouse.ColumnNameAndType{{Name: "batch", Type: "UInt64"}, {Name: "a", Type: "UInt64"}}))
+	batch, err := conn.PrepareBatch(ctx, "INSERT INTO t")
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		if err := batch.Append(id, uint64(i)); err != nil {
+			return err
+		}
+	}
+	return batch.Send()
+}
+
+// checkBatches wants every answered batch whole; one without an answer may be
+// there or not. A batch was sent up to twice, by two statements.
+func checkBatches(t *testing.T, conn clickhouse.Conn, j *journal, perBatch uint64) {
+	t.Helper()
+	result, err := conn.Query(context.Background(), "SELECT batch, count() FROM t GROUP BY batch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer result.Close()
+	stored := map[uint64]uint64{}
+	for result.Next() {
+		var batch, n uint64
+		if err := result.Scan(&batch, &n); err != nil {
+			t.Fatal(err)
+		}
+		if n%perBatch != 0 {
+			t.Errorf("batch %x: %d rows, a part of a batch", batch, n)
+		}
+		stored[batch] = n
+	}
+	if err := result.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for batch, ok := range j.answered {
+		if ok && stored[batch] == 0 {
+			t.Errorf("batch %x was answered and is gone", batch)
+		}
+	}
+	t.Logf("%d batches answered, %d sent", j.successes(), len(j.answered))
+}
+
+func TestAddressOutlivesTheProcess(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{})
+	conn := dial(t, e.URL())
+	before, address := e.PID(), e.URL()
+	kill(t, before)
+	eventually(t, "the engine answers again", func() bool {
+		return conn.Ping(context.Background()) == nil && e.PID() != before
+	})
+	if e.URL() != address {
+		t.Errorf("the address changed")
+	}
+}
+
+func TestStoppedEngineKeepsItsData(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := start(t, engine.Config{DataDir: dir, Password: "of the first run"})
+	conn := dial(t, first.URL())
+	exec(t, conn, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a")
+	exec(t, conn, "INSERT INTO t SELECT number FROM numbers(1000)")
+	stop(t, first)
+	if first.PID() != 0 {
+		t.Error("a process is left")
+	}
+	second := start(t, engine.Config{DataDir: dir})
+	if n := number(t, dial(t, second.URL()), "SELECT count() FROM t"); n != 1000 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+func TestStopLetsRunningStatementsFinish(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{})
+	conn := dial(t, e.URL())
+	answer := make(chan error, 1)
+	go func() {
+		var n uint64
+		answer <- conn.QueryRow(context.Background(), "SELECT sum(sleepEachRow(0.1)) FROM numbers(10)").Scan(&n)
+	}()
+	running := dial(t, e.URL())
+	eventually(t, "the query runs", func() bool {
+		return number(t, running, "SELECT count() FROM system.processes WHERE query LIKE 'SELECT sum(sleepEachRow%'") == 1
+	})
+	stop(t, e)
+	if err := <-answer; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStopKillsWhatDoesNotFinish(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{DrainTimeout: 100 * time.Millisecond})
+	conn := dial(t, e.URL())
+	answer := make(chan error, 1)
+	go func() {
+		answer <- conn.Exec(context.Background(), "SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(sipHash64(number))")
+	}()
+	running := dial(t, e.URL())
+	eventually(t, "the query runs", func() bool {
+		return number(t, running, "SELECT count() FROM system.processes WHERE query LIKE '%sipHash64(number))'") == 1
+	})
+	stop(t, e)
+	if err := <-answer; err == nil {
+		t.Error("an endless query ended well")
+	}
+}
+
+func TestStopWithoutTimeKillsTheProcess(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := e.Stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if e.PID() != 0 {
+		t.Error("a process is left")
+	}
+}
+
+func TestFolderTakesOneEngineOnly(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := start(t, engine.Config{DataDir: dir})
+	_, err := engine.Start(context.Background(), engine.Config{DataDir: dir, LockTimeout: time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "in use by another engine (process "+strconv.Itoa(first.PID())+")") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestOverloadIsRefusedAndPasses(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{Statements: 1})
+	ctx, cancel := context.WithCancel(context.Background())
+	var waiting sync.WaitGroup
+	conn := dial(t, e.URL(), func(o *clickhouse.Options) { o.MaxOpenConns = 80; o.MaxIdleConns = 80 })
+	refused := make(chan error, 80) // capacity: all senders
+	for range 80 {
+		waiting.Go(func() {
+			err := conn.Exec(ctx, "SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(sipHash64(number))")
+			if !errors.Is(err, context.Canceled) {
+				refused <- err
+			}
+		})
+	}
+	var problem *clickhouse.Exception
+	if err := <-refused; !errors.As(err, &problem) || problem.Code != 202 {
+		t.Errorf("%v", err)
+	}
+	cancel()
+	waiting.Wait()
+	if err := conn.Ping(context.Background()); err != nil {
+		t.Errorf("after the load: %v", err)
+	}
+}
+
+func TestQueryThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
+	t.Parallel()
+	e := start(t, engine.Config{MemoryLimit: 512 << 20})
+	conn := dial(t, e.URL())
+	pid := e.PID()
+	for _, greedy := range []string{
+		"SELECT groupArray(number) FROM numbers(1000000000)",
+		"SELECT number, repeat('x', 100) FROM numbers(1000000000) FORMAT JSON", // held whole before it is sent
+	} {
+		var problem *clickhouse.Exception
+		if err := conn.Exec(context.Background(), greedy); !errors.As(err, &problem) || problem.Code != 241 {
+			t.Errorf("%s: %v", greedy, err)
+		}
+	}
+	if n := number(t, conn, "SELECT count() FROM numbers(10)"); n != 10 || e.PID() != pid {
+		t.Errorf("the engine did not survive: %d", n)
+	}
+}
+
+// orphanFolder makes this binary a parent that starts an engine and waits to
+// be killed.
+const orphanFolder = "LOGBOOM_TEST_ORPHAN"
+
+func raiseOrphan(dir string) {
+	e, err := engine.Start(context.Background(), engine.Config{DataDir: dir})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(e.URL())
+	select {}
+}
+
+func TestChildDiesWithItsKilledParent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	parent := osexec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), orphanFolder+"="+dir)
+	parent.Stderr = os.Stderr
+	output, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = strings.TrimSpace(address)
+	sql(t, address, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a"+durable)
+	sql(t, address, "INSERT INTO t VALUES (7)")
+	kill(t, parent.Process.Pid)
+	_ = parent.Wait() // reports the kill
+	// The folder can be locked only when the child is gone.
+	e := start(t, engine.Config{DataDir: dir, LockTimeout: 20 * time.Second})
+	if n := number(t, dial(t, e.URL()), "SELECT sum(a) FROM t"); n != 7 {
+		t.Errorf("sum %d", n)
+	}
+}
+
+func TestNothingIsLeftAfterStop(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	e, err := engine.Start(context.Background(), engine.Config{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill(t, e.PID())
+	stop(t, e)
+	goleak.VerifyNone(t, before)
+}

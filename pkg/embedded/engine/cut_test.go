@@ -1,0 +1,180 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/ClickHouse/ch-go/compress"
+
+	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+)
+
+// token deduplicates the inserts of these tests: a part that was committed by
+// mistake would swallow the repeated whole.
+const token = "batch-1"
+
+// cutTable makes the table and returns the request for inserting n rows.
+func cutTable(t *testing.T, address string, params url.Values) func(body io.Reader) *http.Request {
+	t.Helper()
+	sql(t, address, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100")
+	all := url.Values{"query": {"INSERT INTO t FORMAT TSV"}, "insert_deduplication_token": {token}}
+	for key, values := range params {
+		all[key] = values
+	}
+	return func(body io.Reader) *http.Request { return call{params: all, body: body}.request(t, address) }
+}
+
+// sendRaw writes the request's head with the given framing headers, then the
+// bytes, then closes its own direction; it returns the status line.
+func sendRaw(t *testing.T, request *http.Request, framing string, body []byte) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", request.URL.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	writeRaw(t, conn, request, framing, body)
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(string(answer), "\r\n")
+	return line
+}
+
+func writeRaw(t *testing.T, conn net.Conn, request *http.Request, framing string, body []byte) {
+	t.Helper()
+	user := request.URL.User
+	password, _ := user.Password()
+	request.SetBasicAuth(user.Username(), password)
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\n%s\r\n\r\n",
+		request.URL.RequestURI(), request.Header.Get("Authorization"), framing)
+	if _, err := conn.Write(append([]byte(head), body...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// requireNothingStored checks that the cut insert left nothing, neither rows
+// nor a used token, by repeating it whole.
+func requireNothingStored(t *testing.T, address string, whole *http.Request, n int) {
+	t.Helper()
+	if got := sql(t, address, "SELECT count() FROM t"); got != "0" {
+		t.Errorf("%s rows of a cut insert were committed", got)
+	}
+	response, err := http.DefaultClient.Do(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if got := sql(t, address, "SELECT count() FROM t"); got != fmt.Sprint(n) {
+		t.Errorf("%s of %d rows after the repetition", got, n)
+	}
+}
+
+func TestBodyCutBehind300Of1000RowsStoresNothing(t *testing.T) {
+	t.Parallel()
+	address := enginetest.URL(t)
+	insert := cutTable(t, address, nil)
+	whole := rows(1000)
+	status := sendRaw(t, insert(nil), fmt.Sprintf("Content-Length: %d", len(whole)), rows(300))
+	if !strings.Contains(status, " 500 ") {
+		t.Errorf("answer: %q", status)
+	}
+	requireNothingStored(t, address, insert(bytes.NewReader(whole)), 1000)
+}
+
+func TestBodyCutInsideChunkedEncodingStoresNothing(t *testing.T) {
+	t.Parallel()
+	chunk := func(b []byte) []byte { return fmt.Appendf(nil, "%x\r\n%s\r\n", len(b), b) }
+	large := rows(400_000) // 2.7 MB: the engine has the beginning when the end does not come
+	for name, c := range map[string]struct {
+		body []byte
+		n    int
+	}{
+		"between chunks":       {chunk(rows(300)), 1000},
+		"inside a chunk":       {fmt.Appendf(nil, "%x\r\n%s", 5000, rows(300)), 1000},
+		"inside a chunk size":  {append(chunk(rows(300)), "1"...), 1000},
+		"large, between":       {append(chunk(large[:1<<20]), chunk(large[1<<20:2<<20])...), 400_000},
+		"large, inside":        {append(chunk(large[:2<<20]), fmt.Appendf(nil, "%x\r\n%s", 5000, "1\n2\n")...), 400_000},
+		"large, no last chunk": {chunk(large), 400_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := enginetest.URL(t)
+			insert := cutTable(t, address, nil)
+			if status := sendRaw(t, insert(nil), "Transfer-Encoding: chunked", c.body); !strings.Contains(status, " 500 ") {
+				t.Errorf("answer: %q", status)
+			}
+			requireNothingStored(t, address, insert(bytes.NewReader(rows(c.n))), c.n)
+		})
+	}
+}
+
+func TestCompressedBodyCutAnywhereStoresNothing(t *testing.T) {
+	t.Parallel()
+	packer := compress.NewWriter(compress.LevelZero, compress.LZ4)
+	var packed []byte
+	var edges []int
+	for _, part := range [][]byte{rows(300), rows(700)} {
+		if err := packer.Compress(part); err != nil {
+			t.Fatal(err)
+		}
+		packed = append(packed, packer.Data...)
+		edges = append(edges, len(packed))
+	}
+	for name, end := range map[string]int{
+		"between frames":            edges[0],
+		"behind a frame's head":     edges[0] + 25,
+		"inside a frame's head":     edges[0] + 10,
+		"inside a frame":            edges[0] + 200,
+		"before the very last byte": edges[1] - 1,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := enginetest.URL(t)
+			insert := cutTable(t, address, url.Values{"decompress": {"1"}})
+			// The connection is cut: the frames end, the declared length does not.
+			status := sendRaw(t, insert(nil), fmt.Sprintf("Content-Length: %d", len(packed)), packed[:end])
+			if !strings.Contains(status, " 500 ") {
+				t.Errorf("answer: %q", status)
+			}
+			if name != "between frames" { // the body is whole for HTTP, and its last frame is not
+				status := sendRaw(t, insert(nil), fmt.Sprintf("Content-Length: %d", end), packed[:end])
+				if !strings.Contains(status, " 500 ") {
+					t.Errorf("answer to the shorter length: %q", status)
+				}
+			}
+			requireNothingStored(t, address, insert(bytes.NewReader(packed)), 1000)
+		})
+	}
+}
+
+func TestClientKilledInTheMiddleStoresNothing(t *testing.T) {
+	t.Parallel()
+	address := enginetest.URL(t)
+	insert := cutTable(t, address, nil)
+	request := insert(nil)
+	conn, err := net.Dial("tcp", request.URL.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := rows(400_000)
+	writeRaw(t, conn, request, fmt.Sprintf("Content-Length: %d", len(large)), large[:2<<20])
+	open := "SELECT count() FROM system.processes WHERE query LIKE 'INSERT INTO t %' AND current_database = currentDatabase()"
+	eventually(t, "the insert is open", func() bool { return sql(t, address, open) == "1" })
+	if err := conn.(*net.TCPConn).SetLinger(0); err != nil { // a reset, as when the client is killed
+		t.Fatal(err)
+	}
+	conn.Close()
+	eventually(t, "the insert is gone", func() bool { return sql(t, address, open) == "0" })
+	requireNothingStored(t, address, insert(bytes.NewReader(large)), 400_000)
+}

@@ -1,0 +1,215 @@
+package front
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/ClickHouse/ch-go/compress"
+	"github.com/go-faster/city"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/logboom/logboom/pkg/embedded/engine/internal/chdb"
+)
+
+func TestSlotsRefuseWhatDoesNotFitAndWhatWaitsTooLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1, 1, time.Second)
+		ctx, cancel := context.WithCancel(context.Background())
+		if err := s.acquire(ctx); err != nil {
+			t.Fatal(err)
+		}
+		late := make(chan error)
+		go func() { late <- s.acquire(ctx) }()
+		synctest.Wait()
+		if err := s.acquire(ctx); codeOf(err) != codeTooManyQueries {
+			t.Errorf("a third one: %v", err)
+		}
+		if err := <-late; codeOf(err) != codeTooManyQueries {
+			t.Errorf("after a second: %v", err)
+		}
+		go func() { late <- s.acquire(ctx) }()
+		synctest.Wait()
+		cancel()
+		if err := <-late; !errors.Is(err, context.Canceled) {
+			t.Errorf("its client gone: %v", err)
+		}
+		s.release()
+		if err := s.acquire(context.Background()); err != nil {
+			t.Errorf("after a release: %v", err)
+		}
+	})
+}
+
+func TestFramesAreReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	data := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // more than three frames
+	for _, method := range []string{"", "LZ4", "ZSTD", "NONE"} {
+		var packed bytes.Buffer
+		w := newFrameWriter(&packed, method)
+		if _, err := w.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.writePlain([]byte("plain")); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(packed.Bytes(), []byte("plain")) {
+			t.Errorf("%q: the plain frame is not plain", method)
+		}
+		got, err := io.ReadAll(newFrameReader(iotest.HalfReader(&packed)))
+		if err != nil || !bytes.Equal(got, append(data[:len(data):len(data)], "plain"...)) {
+			t.Errorf("%q: %d bytes, %v", method, len(got), err)
+		}
+	}
+}
+
+func TestCutFrameIsNeverAnEnd(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	if _, err := newFrameWriter(&packed, "LZ4").Write([]byte("some rows")); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n < packed.Len(); n++ {
+		if _, err := io.ReadAll(newFrameReader(bytes.NewReader(packed.Bytes()[:n]))); err == nil {
+			t.Errorf("%d of %d bytes are taken for the whole", n, packed.Len())
+		}
+	}
+}
+
+func TestDamagedFrameIsRefused(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	if _, err := newFrameWriter(&packed, "LZ4").Write([]byte("some rows, some rows, some rows")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range packed.Bytes() {
+		damaged := bytes.Clone(packed.Bytes())
+		damaged[i] ^= 0x10
+		if _, err := io.ReadAll(newFrameReader(bytes.NewReader(damaged))); err == nil {
+			t.Errorf("a flipped bit in byte %d passes", i)
+		}
+	}
+}
+
+// frame makes a frame with a true checksum around any content.
+func frame(method byte, content []byte, size uint32) []byte {
+	f := make([]byte, hashBytes+headBytes, hashBytes+headBytes+len(content))
+	f[hashBytes] = method
+	binary.LittleEndian.PutUint32(f[hashBytes+1:], uint32(headBytes+len(content)))
+	binary.LittleEndian.PutUint32(f[hashBytes+5:], size)
+	f = append(f, content...)
+	hash := city.CH128(f[hashBytes:])
+	binary.LittleEndian.PutUint64(f, hash.Low)
+	binary.LittleEndian.PutUint64(f[8:], hash.High)
+	return f
+}
+
+func TestFrameThatUnpacksToMoreThanItSaysIsRefused(t *testing.T) {
+	t.Parallel()
+	packer, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bomb := packer.EncodeAll(make([]byte, 2*maxFrame), nil)
+	for name, f := range map[string][]byte{
+		"zstd bomb":    frame(methodZSTD, bomb, 10),
+		"wrong size":   frame(methodNone, []byte("four"), 5),
+		"huge claim":   frame(methodLZ4, []byte("x"), 1<<31),
+		"new method":   frame(0x77, []byte("x"), 1),
+		"lz4 nonsense": frame(methodLZ4, []byte{0xff, 0xff, 0xff}, 100),
+	} {
+		if _, err := io.ReadAll(newFrameReader(bytes.NewReader(f))); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func FuzzFrameReader(f *testing.F) {
+	packer := compress.NewWriter(compress.LevelZero, compress.LZ4)
+	if err := packer.Compress([]byte("some rows")); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(packer.Data)
+	f.Add(frame(methodNone, []byte("x"), 1))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = io.Copy(io.Discard, io.LimitReader(newFrameReader(bytes.NewReader(data)), 1<<20))
+	})
+}
+
+func TestBodyIsBoundedPackedAndUnpacked(t *testing.T) {
+	t.Parallel()
+	s := New(nil, Config{MaxBodyBytes: 1 << 20})
+	packer, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for encoding, data := range map[string][]byte{
+		"":     make([]byte, 2<<20),
+		"zstd": packer.EncodeAll(make([]byte, 64<<20), nil),
+	} {
+		r := httptest.NewRequest("POST", "/", bytes.NewReader(data))
+		r.Header.Set("Content-Encoding", encoding)
+		b, err := s.openBody(deadlines{httptest.NewRecorder()}, r, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, b); codeOf(err) != codeQueryTooLarge || n > 1<<20 {
+			t.Errorf("%q: %d bytes, %v", encoding, n, err)
+		}
+	}
+}
+
+// deadlines is a recorder that takes deadlines, as a connection does.
+type deadlines struct{ *httptest.ResponseRecorder }
+
+func (deadlines) SetReadDeadline(time.Time) error  { return nil }
+func (deadlines) SetWriteDeadline(time.Time) error { return nil }
+
+func TestPreambleQuotesWhatComesFromOutside(t *testing.T) {
+	t.Parallel()
+	query := url.Values{"database": {"a`b"}, "x": {`'; DROP TABLE t; --\`}, "log_comment": {"mine"}}
+	req, err := parse(httptest.NewRequest("POST", "/", nil), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "USE `a\\`b`; SET log_comment = 'mine " + req.mark + `', x = '\'; DROP TABLE t; --\\'`
+	if got := req.preamble(); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestEveryErrorHasACode(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		code int
+		text string
+	}{
+		{raise(codeSyntaxError, "SYNTAX_ERROR", "bad %s", "text"), 62, "Code: 62. DB::Exception: bad text. (SYNTAX_ERROR)"},
+		{&chdb.Error{Code: 60, Message: "Code: 60. DB::Exception: x"}, 60, "Code: 60. DB::Exception: x"},
+		{&chdb.Error{Message: "no code"}, 1002, "Code: 1002. DB::Exception: no code. (UNKNOWN_EXCEPTION)"},
+		{io.ErrClosedPipe, 1002, "Code: 1002. DB::Exception: io: read/write on closed pipe. (UNKNOWN_EXCEPTION)"},
+	} {
+		if code, text := codeOf(c.err), textOf(c.err); code != c.code || text != c.text {
+			t.Errorf("%v: %d %s", c.err, code, text)
+		}
+	}
+}
+
+func TestCutBodyNamesItselfWhateverTheDecoderSays(t *testing.T) {
+	t.Parallel()
+	b := &body{decoded: iotest.ErrReader(io.ErrUnexpectedEOF), left: 1, limit: 1}
+	if _, err := b.Read(make([]byte, 1)); codeOf(err) != codeCannotReadAllData || !strings.Contains(err.Error(), "nothing of it is stored") {
+		t.Errorf("%v", err)
+	}
+}
