@@ -1,0 +1,83 @@
+// Command admin answers operators and scripts: it looks after projects and
+// looks into what they stored. It needs NATS and ClickHouse and keeps nothing.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/logboom/logboom/pkg/admin"
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/telemetry"
+)
+
+type settings struct {
+	Run   serve `cmd:"" default:"withargs" help:"Answer operators and scripts (what it does by default)."`
+	Token struct {
+		New struct{} `cmd:"" help:"Print a new token, fit for LOGBOOM_BOOTSTRAP_TOKEN. It is known to no project yet."`
+	} `cmd:"" help:"Work with tokens."`
+}
+
+type serve struct {
+	config.Process    `embed:""`
+	config.NATS       `embed:""`
+	config.ClickHouse `embed:""`
+	config.Queue      `embed:""`
+	config.Admin      `embed:""`
+	config.Bootstrap  `embed:""`
+}
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	var cfg settings
+	read, code, ok := config.Command("admin", "Looks after projects and looks into what they stored.", &cfg)
+	if !ok {
+		return code
+	}
+	if read.Command == "token new" {
+		fmt.Println(project.NewToken().Reveal())
+		return 0
+	}
+	s := cfg.Run
+	wanted := admin.Wanted(s.Bootstrap, false)
+	if err := wanted.Validate(); err != nil {
+		fmt.Fprintf(os.Stderr, "admin: %v\n", err)
+		return config.ExitBadSettings
+	}
+	process := telemetry.Config{Name: "admin", OpsAddr: s.OpsAddr, LogLevel: s.LogLevel, LogFormat: s.LogFormat, StopTimeout: s.StopTimeout}
+	return telemetry.Main(process, func(ctx context.Context, p *telemetry.Process) error {
+		read.Log(p.Logger)
+		conn, err := connect(ctx, p, s)
+		if err != nil {
+			return err
+		}
+		if _, err := project.Bootstrap(ctx, conn.Store, wanted); err != nil {
+			return err
+		}
+		_, err = admin.Start(ctx, p, s.Admin, conn)
+		return err
+	})
+}
+
+func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn admin.Connections, err error) {
+	nc, js, err := stream.Connect(ctx, cfg.NATSURL.Reveal(), stream.ConnectConfig{Name: "admin", Logger: p.Logger})
+	if err != nil {
+		return conn, err
+	}
+	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
+	conn.Store, err = project.Open(ctx, js, project.StoreConfig{Replicas: cfg.Replicas})
+	if err != nil {
+		return conn, err
+	}
+	conn.Client, err = clickhouse.Open(clickhouse.Config{URL: cfg.ClickHouseURL.Reveal()})
+	if err != nil {
+		return conn, err
+	}
+	p.OnStop("clickhouse connection", func(context.Context) error { return conn.Client.Close() })
+	return conn, nil
+}

@@ -1,0 +1,66 @@
+// Command ingest takes logs and events in over HTTP and puts them on the
+// queue. It needs NATS and Redis, keeps nothing, and scales by adding copies.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/ingest"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/telemetry"
+)
+
+type settings struct {
+	config.Process `embed:""`
+	config.NATS    `embed:""`
+	config.Redis   `embed:""`
+	config.Queue   `embed:""`
+	config.Intake  `embed:""`
+}
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	var cfg settings
+	read, code, ok := config.Command("ingest", "Takes logs and events in over HTTP and puts them on the queue.", &cfg)
+	if !ok {
+		return code
+	}
+	process := telemetry.Config{Name: "ingest", OpsAddr: cfg.OpsAddr, LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat, StopTimeout: cfg.StopTimeout}
+	return telemetry.Main(process, func(ctx context.Context, p *telemetry.Process) error {
+		read.Log(p.Logger)
+		conn, err := connect(ctx, p, cfg)
+		if err != nil {
+			return err
+		}
+		_, err = ingest.Start(p, cfg.Intake, conn)
+		return err
+	})
+}
+
+func connect(ctx context.Context, p *telemetry.Process, cfg settings) (conn ingest.Connections, err error) {
+	nc, js, err := stream.Connect(ctx, cfg.NATSURL.Reveal(), stream.ConnectConfig{Name: "ingest", Logger: p.Logger})
+	if err != nil {
+		return conn, err
+	}
+	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
+	conn.Topology, err = stream.Open(ctx, js, stream.Config{Shards: cfg.Shards, Replicas: cfg.Replicas, MaxBytes: int64(cfg.StreamBytes), Logger: p.Logger})
+	if err != nil {
+		return conn, err
+	}
+	conn.Store, err = project.Open(ctx, js, project.StoreConfig{Replicas: cfg.Replicas})
+	if err != nil {
+		return conn, err
+	}
+	project.LogRedis(p.Logger)
+	client, err := project.OpenRedis(cfg.RedisURL.Reveal())
+	if err != nil {
+		return conn, err
+	}
+	p.OnStop("redis connection", func(context.Context) error { return client.Close() })
+	conn.Shared = project.NewRedisShared(client)
+	return conn, nil
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/engine"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/telemetry"
+)
+
+// defaultShards is stream.Config's own default, needed here to share the disk
+// out before the streams are made.
+const defaultShards = 4
+
+// maxStreamBytes is what a stream may grow to where the disk has room.
+const maxStreamBytes = 4 << 30
+
+// engines are what the services work over.
+type engines struct {
+	topology *stream.Topology
+	store    *project.Store
+	shared   project.Shared
+	client   *clickhouse.Client
+}
+
+func connect(ctx context.Context, p *telemetry.Process, cfg *settings) (engines, error) {
+	var e engines
+	var err error
+	if e.client, err = openClickHouse(ctx, p, cfg); err != nil {
+		return e, err
+	}
+	if err = e.openQueue(ctx, p, cfg); err != nil {
+		return e, err
+	}
+	e.shared, err = openShared(p, cfg)
+	return e, err
+}
+
+// openClickHouse starts the embedded engine, unless another is given.
+func openClickHouse(ctx context.Context, p *telemetry.Process, cfg *settings) (*clickhouse.Client, error) {
+	address := cfg.ClickHouseURL.Reveal()
+	if address == "" {
+		started, err := engine.Start(ctx, engine.Config{
+			Library: cfg.ClickHouseEngine,
+			Digest:  cfg.EngineDigest,
+			DataDir: filepath.Join(cfg.DataDir, "clickhouse"),
+			Logger:  p.Logger.With("engine", "clickhouse"),
+		})
+		if err != nil {
+			return nil, err
+		}
+		p.OnStop("embedded clickhouse", started.Stop)
+		address = started.URL()
+	}
+	client, err := clickhouse.Open(clickhouse.Config{URL: address})
+	if err != nil {
+		return nil, err
+	}
+	p.OnStop("clickhouse connection", func(context.Context) error { return client.Close() })
+	return client, nil
+}
+
+// openQueue starts the embedded NATS and opens what is kept in it.
+func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *settings) error {
+	server, err := embedded.StartNATS(ctx, embedded.NATSConfig{
+		DataDir: filepath.Join(cfg.DataDir, "nats"),
+		Logger:  p.Logger.With("engine", "nats"),
+	})
+	if err != nil {
+		return err
+	}
+	p.OnStop("embedded nats", server.Stop)
+	nc, js, err := stream.Connect(ctx, server.URL(), stream.ConnectConfig{
+		Name: "standalone", Logger: p.Logger, Options: []nats.Option{server.InProcess()},
+	})
+	if err != nil {
+		return err
+	}
+	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
+	e.topology, err = stream.Open(ctx, js, streams(cfg, server.MaxStore(), p))
+	if err != nil {
+		return err
+	}
+	e.store, err = project.Open(ctx, js, project.StoreConfig{})
+	return err
+}
+
+// streams shares the store out among the streams, with a fifth left for dead
+// letters, buckets and what the server keeps for itself.
+func streams(cfg *settings, store int64, p *telemetry.Process) stream.Config {
+	shards := cfg.Shards
+	if shards == 0 {
+		shards = defaultShards
+	}
+	size := int64(cfg.StreamBytes)
+	if size == 0 {
+		size = min(maxStreamBytes, store/10*8/int64(2*shards))
+	}
+	return stream.Config{Shards: cfg.Shards, MaxBytes: size, DeadMaxBytes: min(1<<30, store/20), Logger: p.Logger}
+}
+
+// openShared is memory, unless a Redis is given: in one process tree it needs
+// no other.
+func openShared(p *telemetry.Process, cfg *settings) (project.Shared, error) {
+	if !cfg.RedisURL.IsSet() {
+		return project.NewMemoryShared(), nil
+	}
+	project.LogRedis(p.Logger)
+	client, err := project.OpenRedis(cfg.RedisURL.Reveal())
+	if err != nil {
+		return nil, err
+	}
+	p.OnStop("redis connection", func(context.Context) error { return client.Close() })
+	return project.NewRedisShared(client), nil
+}

@@ -1,0 +1,105 @@
+// Command standalone is the whole of Logboom in one process tree with one data
+// folder: the services over an embedded NATS and an embedded ClickHouse, and
+// caches in memory. It differs from the separate commands only in what it
+// connects to.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/logboom/logboom/pkg/admin"
+	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/embedded/engine"
+	"github.com/logboom/logboom/pkg/ingest"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/writer"
+)
+
+type settings struct {
+	config.Process   `embed:""`
+	config.Queue     `embed:""`
+	config.Intake    `embed:""`
+	config.Admin     `embed:""`
+	config.Bootstrap `embed:""`
+
+	DataDir          string     `default:"./data" help:"Folder of everything that is kept."`
+	ClickHouseURL    config.URL `name:"clickhouse-url" help:"A ClickHouse to use in place of the embedded one."`
+	ClickHouseEngine string     `name:"clickhouse-engine" help:"Path of the embedded engine's library; found by itself where make put it."`
+	EngineDigest     string     `name:"clickhouse-engine-sha256" help:"SHA-256 of that library where it is not the pinned release."`
+	RedisURL         config.URL `help:"A Redis to use in place of caches in memory."`
+}
+
+// Validate refuses addresses of the wrong form.
+func (s *settings) Validate() error {
+	if s.ClickHouseURL.IsSet() {
+		if err := (&config.ClickHouse{ClickHouseURL: s.ClickHouseURL}).Validate(); err != nil {
+			return err
+		}
+	}
+	if s.RedisURL.IsSet() {
+		return (&config.Redis{RedisURL: s.RedisURL}).Validate()
+	}
+	return nil
+}
+
+func main() {
+	engine.Main() // does not return in the engine's own process
+	os.Exit(run())
+}
+
+func run() int {
+	var cfg settings
+	read, code, ok := config.Command("standalone", "All of Logboom in one process, with everything it needs inside.", &cfg)
+	if !ok {
+		return code
+	}
+	wanted := admin.Wanted(cfg.Bootstrap, true)
+	if err := wanted.Validate(); err != nil {
+		fmt.Fprintf(os.Stderr, "standalone: %v\n", err)
+		return config.ExitBadSettings
+	}
+	process := telemetry.Config{Name: "standalone", OpsAddr: cfg.OpsAddr, LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat, StopTimeout: cfg.StopTimeout}
+	return telemetry.Main(process, func(ctx context.Context, p *telemetry.Process) error {
+		read.Log(p.Logger)
+		return compose(ctx, p, &cfg, wanted)
+	})
+}
+
+// compose starts the services: writer and admin before ingest, so that at the
+// stop the intake closes first and what it took is written after it.
+func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted project.Wanted) error {
+	engines, err := connect(ctx, p, cfg)
+	if err != nil {
+		return err
+	}
+	made, err := project.Bootstrap(ctx, engines.store, wanted)
+	if err != nil {
+		return err
+	}
+	if err := writer.Start(ctx, p, writer.DefaultConfig(), writer.Connections{Topology: engines.topology, Client: engines.client}); err != nil {
+		return err
+	}
+	adminAddr, err := admin.Start(ctx, p, cfg.Admin, admin.Connections{Store: engines.store, Client: engines.client})
+	if err != nil {
+		return err
+	}
+	ingestAddr, err := ingest.Start(p, cfg.Intake, ingest.Connections{Topology: engines.topology, Store: engines.store, Shared: engines.shared})
+	if err != nil {
+		return err
+	}
+	return welcome(os.Stdout, made, reachable(ingestAddr), reachable(adminAddr))
+}
+
+// reachable is an address that this machine can be reached at: a listener on
+// every address is reached on loopback.
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("127.0.0.1:%d", tcp.Port)
+	}
+	return addr.String()
+}
