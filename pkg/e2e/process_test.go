@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startWithin and stopWithin bound a process's start and stop on a busy
+// machine; neither is a claim about how long they take.
+const (
+	startWithin = 60 * time.Second
+	stopWithin  = 60 * time.Second
+)
+
+// process is one of ours, or an engine, running.
+type process struct {
+	t       testing.TB
+	name    string
+	command *exec.Cmd
+	done    chan struct{} // closed once it has ended
+
+	mu    sync.Mutex
+	lines []string
+	more  chan struct{} // closed and replaced with each line
+}
+
+// spawn starts a binary with the variables added to an environment without
+// settings, and reads what it prints.
+func spawn(t testing.TB, name string, args, env []string) *process {
+	t.Helper()
+	p := &process{t: t, name: name, done: make(chan struct{}), more: make(chan struct{})}
+	p.command = exec.Command(binary(t, name), args...)
+	p.command.Env = append(cleanEnv(), env...)
+	reader, writer := io.Pipe()
+	p.command.Stdout, p.command.Stderr = writer, writer
+	if err := p.command.Start(); err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		p.read(reader)
+	}()
+	go func() {
+		_ = p.command.Wait() // its exit code is asked for where it matters
+		writer.Close()
+		<-read
+		close(p.done)
+	}()
+	t.Cleanup(func() { p.kill() })
+	return p
+}
+
+// cleanEnv is the environment without Logboom's settings.
+func cleanEnv() []string {
+	var env []string
+	for _, pair := range os.Environ() {
+		if !strings.HasPrefix(pair, "LOGBOOM_") || strings.HasPrefix(pair, "LOGBOOM_CLICKHOUSE_ENGINE=") {
+			env = append(env, pair)
+		}
+	}
+	return env
+}
+
+func (p *process) read(from io.Reader) {
+	scanner := bufio.NewScanner(from)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		p.mu.Lock()
+		p.lines = append(p.lines, scanner.Text())
+		close(p.more)
+		p.more = make(chan struct{})
+		p.mu.Unlock()
+	}
+}
+
+// await is the first line that the test accepts, printed before or later.
+func (p *process) await(what string, accept func(line string) bool) string {
+	p.t.Helper()
+	deadline := time.After(startWithin)
+	for next := 0; ; {
+		p.mu.Lock()
+		lines, more := p.lines[next:], p.more
+		p.mu.Unlock()
+		for _, line := range lines {
+			if accept(line) {
+				return line
+			}
+		}
+		next += len(lines)
+		select {
+		case <-more:
+		case <-p.done:
+			p.t.Fatalf("%s ended before %s:\n%s", p.name, what, p.output())
+		case <-deadline:
+			p.t.Fatalf("%s did not come to %s:\n%s", p.name, what, p.output())
+		}
+	}
+}
+
+// attribute waits for a log line with the message and gives one attribute.
+func (p *process) attribute(message, key string) string {
+	p.t.Helper()
+	line := p.await(message, func(line string) bool { return strings.Contains(line, `"msg":"`+message+`"`) })
+	var attributes map[string]any
+	if err := json.Unmarshal([]byte(line), &attributes); err != nil {
+		p.t.Fatalf("log line of %s: %v: %s", p.name, err, line)
+	}
+	value, ok := attributes[key].(string)
+	if !ok {
+		p.t.Fatalf("log line of %s has no %s: %s", p.name, key, line)
+	}
+	return value
+}
+
+func (p *process) output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
+}
+
+// stop asks the process to stop and checks that it did so cleanly.
+func (p *process) stop() {
+	p.t.Helper()
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatalf("stop %s: %v", p.name, err)
+	}
+	select {
+	case <-p.done:
+	case <-time.After(stopWithin):
+		p.t.Fatalf("%s did not stop:\n%s", p.name, p.output())
+	}
+	if code := p.command.ProcessState.ExitCode(); code != 0 {
+		p.t.Fatalf("%s ended with code %d:\n%s", p.name, code, p.output())
+	}
+}
+
+// kill ends the process without a chance to clean up.
+func (p *process) kill() {
+	_ = p.command.Process.Kill() // it may have ended already
+	<-p.done
+}
+
+// secretFree fails the test where a secret is in what the process logged.
+func (p *process) secretFree(secrets ...string) {
+	p.t.Helper()
+	for _, line := range strings.Split(p.output(), "\n") {
+		if !strings.HasPrefix(line, "{") {
+			continue // the welcome text shows them on purpose
+		}
+		for _, secret := range secrets {
+			if secret != "" && bytes.Contains([]byte(line), []byte(secret)) {
+				p.t.Errorf("%s logged a secret: %s", p.name, strings.ReplaceAll(line, secret, "<secret>"))
+			}
+		}
+	}
+}

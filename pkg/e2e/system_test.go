@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/project/redistest"
+)
+
+// system is Logboom, running: what a user is given to work with.
+type system struct {
+	ingest, admin string // addresses, with scheme
+	ops           map[string]string
+	project       string
+	token, apiKey string
+	processes     []*process // in the order in which they are stopped
+	nats          *process   // separate only, as what follows
+	queue, tables string     // addresses of NATS and ClickHouse
+
+	restart func(t testing.TB) // stops what is left of it and starts it again over the same data
+}
+
+// each runs a test against both forms of the system, started afresh.
+func each(t *testing.T, test func(t *testing.T, s *system)) {
+	t.Helper()
+	t.Run("standalone", func(t *testing.T) { test(t, standalone(t)) })
+	t.Run("separate", func(t *testing.T) { test(t, separate(t)) })
+}
+
+var welcomed = map[string]*regexp.Regexp{
+	"token":   regexp.MustCompile(`token +(lgb_[0-9A-Za-z]+)`),
+	"API key": regexp.MustCompile(`API key +(\S+)`),
+}
+
+// standalone is started as a new user does: with nothing but a data folder.
+func standalone(t testing.TB) *system {
+	t.Helper()
+	s := &system{project: "demo", ops: map[string]string{}}
+	data := t.TempDir()
+	start := func(t testing.TB) {
+		t.Helper()
+		p := spawn(t, "standalone", []string{
+			"--data-dir=" + data, "--ingest-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0",
+			"--stream-bytes=256MiB", "--log-level=debug",
+		}, nil)
+		p.await("ready", func(line string) bool { return strings.Contains(line, "process ready") })
+		s.ingest, s.admin = "http://"+p.attribute("ingest port open", "addr"), "http://"+p.attribute("admin port open", "addr")
+		s.ops["standalone"] = "http://" + p.attribute("operations port open", "addr")
+		s.processes = []*process{p}
+	}
+	start(t)
+	for what, form := range welcomed {
+		found := form.FindStringSubmatch(s.processes[0].output())
+		if found == nil {
+			t.Fatalf("standalone printed no %s:\n%s", what, s.processes[0].output())
+		}
+		if what == "token" {
+			s.token = found[1]
+			continue
+		}
+		s.apiKey = found[1]
+	}
+	s.restart = func(t testing.TB) { s.processes[0].kill(); start(t) }
+	return s
+}
+
+// separate is the processes of a cluster, each with the engines that it needs.
+func separate(t testing.TB, settings ...string) *system {
+	t.Helper()
+	s := &system{project: "shop", apiKey: "an-api-key-of-32-characters-or-more", ops: map[string]string{}}
+	s.token = newToken(t)
+	s.nats, s.queue = natsServer(t)
+	s.tables = enginetest.URL(t)
+	env := append([]string{
+		"LOGBOOM_NATS_URL=" + s.queue,
+		"LOGBOOM_REDIS_URL=" + redistest.Start(t).URL(),
+		"LOGBOOM_CLICKHOUSE_URL=" + s.tables,
+		"LOGBOOM_OPS_ADDR=127.0.0.1:0", "LOGBOOM_STREAM_BYTES=256MiB", "LOGBOOM_LOG_LEVEL=debug",
+	}, settings...)
+	boot := append(slices.Clone(env), "LOGBOOM_BOOTSTRAP_PROJECT="+s.project, "LOGBOOM_BOOTSTRAP_TOKEN="+s.token, "LOGBOOM_BOOTSTRAP_API_KEY="+s.apiKey,
+		"LOGBOOM_BOOTSTRAP_ADMIN_EMAIL=admin@example.com", "LOGBOOM_BOOTSTRAP_ADMIN_PASSWORD=correct horse battery")
+	start := func(t testing.TB) {
+		t.Helper()
+		admin := spawn(t, "admin", []string{"--admin-addr=127.0.0.1:0"}, boot)
+		writer := spawn(t, "writer", nil, env)
+		ingest := spawn(t, "ingest", []string{"--ingest-addr=127.0.0.1:0"}, env)
+		s.processes = []*process{ingest, writer, admin}
+		for _, p := range s.processes {
+			p.await("ready", func(line string) bool { return strings.Contains(line, "process ready") })
+			s.ops[p.name] = "http://" + p.attribute("operations port open", "addr")
+		}
+		s.ingest, s.admin = "http://"+ingest.attribute("ingest port open", "addr"), "http://"+admin.attribute("admin port open", "addr")
+	}
+	start(t)
+	s.restart = func(t testing.TB) {
+		for _, p := range s.processes {
+			p.kill()
+		}
+		start(t)
+	}
+	return s
+}
+
+// newToken is what an operator gets from the admin command.
+func newToken(t testing.TB) string {
+	t.Helper()
+	p := spawn(t, "admin", []string{"token", "new"}, nil)
+	<-p.done
+	return p.await("its token", func(line string) bool { return strings.HasPrefix(line, "lgb_") })
+}
+
+// natsServer starts a real nats-server that syncs always; the text is its
+// address.
+func natsServer(t testing.TB) (*process, string) {
+	t.Helper()
+	port := freePort(t)
+	folder := t.TempDir()
+	file := filepath.Join(folder, "nats.conf")
+	settings := fmt.Sprintf("listen: 127.0.0.1:%d\nmax_payload: 8MB\njetstream { store_dir: %q, sync_interval: always, max_file_store: 32GB }\n", port, folder)
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := spawn(t, "nats-server", []string{"-c", file}, nil)
+	p.await("its port", func(line string) bool { return strings.Contains(line, "Server is ready") })
+	return p, fmt.Sprintf("nats://127.0.0.1:%d", port)
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
