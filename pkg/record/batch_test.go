@@ -170,6 +170,7 @@ func TestFormatIsWhatItWas(t *testing.T) {
 	small := oddLogs()[:7]
 	for name, b := range map[string]*Batch{
 		"logs.hex": logBatch(small[:5]...), "extremes.hex": logBatch(small[5:]...), "events.hex": eventBatch(oddEvents()...),
+		"drops.hex": dropBatch(oddDrops()...),
 	} {
 		if got, want := AppendBatch(nil, b), golden(t, name); !bytes.Equal(got, want) {
 			t.Errorf("%s:\n got %x\nwant %x", name, got, want)

@@ -67,6 +67,7 @@ func FuzzReaderTakesAnything(f *testing.F) {
 func FuzzSectionTakesAnything(f *testing.F) {
 	f.Add(byte(KindLog), byte(codecNone), AppendBatch(nil, logBatch(oddLogs()[:5]...))[prefixBytes:])
 	f.Add(byte(KindLog), byte(codecS2), AppendBatch(nil, logBatch(oddLogs()...))[prefixBytes:])
+	f.Add(byte(KindDrop), byte(codecNone), AppendBatch(nil, dropBatch(oddDrops()...))[prefixBytes:])
 	f.Add(byte(KindEvent), byte(codecNone), AppendBatch(nil, eventBatch(oddEvents()...))[prefixBytes:])
 	f.Fuzz(func(t *testing.T, kind, codec byte, body []byte) {
 		_, _ = readAll(section(Kind(kind), codec, body))

@@ -81,6 +81,15 @@ func eventBatch(events ...Event) *Batch {
 	return b
 }
 
+func dropBatch(drops ...Drop) *Batch {
+	b := new(Batch)
+	b.Reset(KindDrop, "01JPROJECT", 30)
+	for i := range drops {
+		b.AppendDrop(&drops[i])
+	}
+	return b
+}
+
 // section puts a body behind a prefix with the right size and check.
 func section(kind Kind, codec byte, body []byte) []byte {
 	s := []byte{sectionVersion, byte(kind), codec}
@@ -103,6 +112,7 @@ type contents struct {
 	retention []uint16
 	logs      []Log
 	events    []Event
+	drops     []Drop
 }
 
 // readAll reads a message to its end.
@@ -129,12 +139,16 @@ func readAll(message []byte) (contents, error) {
 func (c *contents) readRows(s *Section) error {
 	var l Log
 	var e Event
+	var d Drop
 	for {
 		var ok bool
 		var err error
-		if s.Kind == KindLog {
+		switch s.Kind {
+		case KindLog:
 			ok, err = s.NextLog(&l)
-		} else {
+		case KindDrop:
+			ok, err = s.NextDrop(&d)
+		default:
 			ok, err = s.NextEvent(&e)
 		}
 		switch {
@@ -142,6 +156,8 @@ func (c *contents) readRows(s *Section) error {
 			return err
 		case s.Kind == KindLog:
 			c.logs = append(c.logs, cloneLog(l))
+		case s.Kind == KindDrop:
+			c.drops = append(c.drops, Drop{d.Time, strings.Clone(d.Reason), d.Records, d.Bytes})
 		default:
 			c.events = append(c.events, cloneEvent(e))
 		}

@@ -60,7 +60,7 @@ func (r *Reader) frame(b []byte) (body []byte, codec byte, reason string) {
 		return nil, 0, "wrong checksum"
 	}
 	r.section.reset(Kind(b[1]))
-	if r.section.Kind != KindLog && r.section.Kind != KindEvent {
+	if r.section.Kind < KindLog || r.section.Kind > KindDrop {
 		return nil, 0, "unknown kind"
 	}
 	return b[prefixBytes:], b[2], ""

@@ -67,7 +67,7 @@ func TestHostileSectionsAreRefused(t *testing.T) {
 		body  []byte
 		want  string
 	}{
-		"an unknown kind":           {3, codecNone, body(1, 3, 0, 0, 0), "unknown kind"},
+		"an unknown kind":           {4, codecNone, body(1, 3, 0, 0, 0), "unknown kind"},
 		"an unknown codec":          {KindLog, 2, body(1, 3, 0, 0, 0), "unknown codec"},
 		"no header":                 {KindLog, codecNone, nil, "header"},
 		"a header cut":              {KindLog, codecNone, []byte{1, 'p', 30}, "header"},

@@ -14,15 +14,18 @@ type Kind uint8
 const (
 	KindLog   Kind = 1
 	KindEvent Kind = 2
+	KindDrop  Kind = 3 // counts of what was refused; travels on a stream of logs
 )
 
-// String returns "log" or "event".
+// String returns "log", "event" or "drop".
 func (k Kind) String() string {
 	switch k {
 	case KindLog:
 		return "log"
 	case KindEvent:
 		return "event"
+	case KindDrop:
+		return "drop"
 	}
 	return "unknown"
 }

@@ -19,6 +19,7 @@ type Section struct {
 	cursor cursor
 	log    Log   // the row before; its Metadata outlives rows without any
 	event  Event // the same
+	drop   Drop
 	err    error
 }
 

@@ -8,7 +8,7 @@ import (
 // A message on the queue is a plain concatenation of sections. A section is:
 //
 //	version  1 byte    0xB1
-//	kind     1 byte    1 logs, 2 events
+//	kind     1 byte    1 logs, 2 events, 3 drops
 //	codec    1 byte    0 rows as they are, 1 one S2 block
 //	size     4 bytes   little endian, the length of the body
 //	check    4 bytes   little endian, CRC-32C of the 7 bytes before and the body
@@ -29,6 +29,7 @@ import (
 //	log:        application, severity (number, text), host, source where they
 //	            changed; data
 //	event:      channel, title, icon where they changed; description
+//	drop:       reason; records and bytes as uvarints; no pairs
 //	pairs:      where the keys changed: their number, then each key;
 //	            each value: 0 for the one that this key had before, else its
 //	            length + 1 and its bytes
