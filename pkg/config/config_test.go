@@ -17,6 +17,8 @@ type sample struct {
 	Queue      `embed:""`
 	Process    `embed:""`
 	Intake     `embed:""`
+	Quotas     `embed:""`
+	Keys       `embed:""`
 	Bootstrap  `embed:""`
 }
 
@@ -49,6 +51,8 @@ func TestBadValueIsRefusedByItsName(t *testing.T) {
 		{"--log-level=loud", "--log-level"},
 		{"--stop-timeout=0s", "--stop-timeout"},
 		{"--json-depth=0", "--json-depth"},
+		{"--quota-rate=-1", "--quota-rate"},
+		{"--quota-daily-records=-5", "--quota-daily-records"},
 		{"--no-such=1", "--no-such"},
 	} {
 		t.Run(tc.arg, func(t *testing.T) {
@@ -78,6 +82,7 @@ func TestSettingsArePrintedWithSecretsMasked(t *testing.T) {
 		"--clickhouse-url=http://h:8123/db?password=" + hidden,
 		"--redis-url=redis://:" + hidden + "@h:1/0",
 		"--bootstrap-token=" + hidden, "--bootstrap-admin-password=" + hidden,
+		"--secret-key=" + hidden, "--old-secret-keys=" + hidden + "," + hidden,
 	}
 	settings, err := Parse("ingest", "", &cfg, args, &bytes.Buffer{})
 	if err != nil {

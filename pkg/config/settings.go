@@ -117,3 +117,27 @@ func (i *Intake) Validate() error {
 type Admin struct {
 	AdminAddr string `default:":8081" help:"Address of the admin routes."`
 }
+
+// Quotas are what a project may send that has no quotas of its own.
+type Quotas struct {
+	QuotaRate         int64 `default:"0" help:"Records a second, with a burst of ten seconds; 0 is unlimited."`
+	QuotaDailyRecords int64 `default:"0" help:"Records a day; 0 is unlimited."`
+	QuotaMonthlyBytes Size  `default:"0" help:"Bytes of text a month; 0 is unlimited."`
+}
+
+// Validate refuses negative quotas.
+func (q *Quotas) Validate() error {
+	if q.QuotaRate < 0 {
+		return fmt.Errorf("--quota-rate (%s): %d is below zero", Variable("quota-rate"), q.QuotaRate)
+	}
+	if q.QuotaDailyRecords < 0 {
+		return fmt.Errorf("--quota-daily-records (%s): %d is below zero", Variable("quota-daily-records"), q.QuotaDailyRecords)
+	}
+	return nil
+}
+
+// Keys encrypt what must be read again, such as webhook addresses.
+type Keys struct {
+	SecretKey     Secret   `help:"Key that webhook addresses are encrypted with: 32 bytes in base64 (openssl rand -base64 32)."`
+	OldSecretKeys []Secret `help:"Keys used before, so that what they encrypted can still be read."`
+}

@@ -17,7 +17,8 @@ import (
 const ContentType = "application/problem+json"
 
 // Problem is what went wrong. Index and Offset are there where an entry of the
-// body is at fault, Field where a parameter or field is.
+// body is at fault, Field where a parameter or field is, Quota where one is
+// spent.
 type Problem struct {
 	Status     int           `json:"status"`
 	Code       string        `json:"code"`
@@ -25,7 +26,30 @@ type Problem struct {
 	Field      string        `json:"field,omitempty"`
 	Index      *int          `json:"index,omitempty"`
 	Offset     *int64        `json:"offset,omitempty"`
+	*Quota                   // nil: none is spent
 	RetryAfter time.Duration `json:"-"` // 0: no such header; sent in whole seconds, at least one
+}
+
+// Quota is which quota is spent and when it is there again. Limit and
+// Remaining are in the quota's own unit; they are sent as RateLimit-* headers.
+type Quota struct {
+	Name      string    `json:"quota"`
+	Limit     int64     `json:"limit"`
+	Remaining int64     `json:"remaining"`
+	Reset     time.Time `json:"reset"`
+}
+
+// setHeader adds the three headers of rate limits. Reset is in seconds from
+// now, as Retry-After is.
+func (q *Quota) setHeader(header http.Header, wait time.Duration) {
+	header.Set("RateLimit-Limit", strconv.FormatInt(q.Limit, 10))
+	header.Set("RateLimit-Remaining", strconv.FormatInt(max(0, q.Remaining), 10))
+	header.Set("RateLimit-Reset", strconv.Itoa(seconds(wait)))
+}
+
+// seconds is a wait in whole seconds, rounded up, at least one.
+func seconds(wait time.Duration) int {
+	return max(1, int((wait+time.Second-1)/time.Second))
 }
 
 // document adds what the standard asks for and what finds the request again.
@@ -46,7 +70,10 @@ func Write(w http.ResponseWriter, p Problem, requestID string) error {
 	header.Set("Content-Type", ContentType)
 	header.Set("Cache-Control", "no-store")
 	if p.RetryAfter > 0 {
-		header.Set("Retry-After", strconv.Itoa(max(1, int(p.RetryAfter.Seconds()))))
+		header.Set("Retry-After", strconv.Itoa(seconds(p.RetryAfter)))
+	}
+	if p.Quota != nil {
+		p.Quota.setHeader(header, p.RetryAfter)
 	}
 	if p.Status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", "Bearer")

@@ -47,3 +47,25 @@ func TestUnauthorizedNamesTheScheme(t *testing.T) {
 		t.Errorf("header %v", answer.Header())
 	}
 }
+
+func TestSpentQuotaIsNamedAndSentAsHeaders(t *testing.T) {
+	t.Parallel()
+	answer := httptest.NewRecorder()
+	reset := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	p := Problem{Status: 429, Code: "quota_exceeded", Quota: &Quota{Name: "daily_records", Limit: 100, Remaining: -3, Reset: reset}, RetryAfter: 1500 * time.Millisecond}
+	if err := Write(answer, p, ""); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"Retry-After": "2", "RateLimit-Limit": "100", "RateLimit-Remaining": "0", "RateLimit-Reset": "2"} {
+		if got := answer.Header().Get(name); got != want {
+			t.Errorf("%s is %q, not %q", name, got, want)
+		}
+	}
+	var got struct {
+		Quota string
+		Reset time.Time
+	}
+	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil || got.Quota != "daily_records" || !got.Reset.Equal(reset) {
+		t.Errorf("body %s", answer.Body)
+	}
+}
