@@ -1,0 +1,2 @@
+DELETE FROM {table:Identifier}
+WHERE project = {project:String}
