@@ -1,0 +1,217 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/logboom/logboom/pkg/project/redistest"
+)
+
+// fleet is several processes' limiters over one Redis, and what passed them.
+type fleet struct {
+	clock   *clock
+	open    func() *Redis
+	project string
+	limits  Limits
+	members []*Redis
+	grants  []fleetGrant
+	passed  cost
+	largest cost
+	lapsed  cost // leases of members that crashed
+}
+
+type fleetGrant struct {
+	by    *Redis
+	grant Grant
+	n     cost
+}
+
+func (f *fleet) take(t *rapid.T, i int, n cost) {
+	by := f.members[i]
+	g, err := by.Take(context.Background(), f.project, f.limits, int(n.records), n.bytes)
+	if err != nil {
+		f.checkRefusal(t, by)
+		return
+	}
+	f.grants = append(f.grants, fleetGrant{by, g, n})
+	f.passed.records += n.records
+	f.passed.bytes += n.bytes
+	f.largest = cost{max(f.largest.records, n.records), max(f.largest.bytes, n.bytes)}
+	if f.passed.records >= f.limits.DailyRecords+f.largest.records || f.passed.bytes >= f.limits.MonthlyBytes+f.largest.bytes {
+		t.Fatalf("%+v passed the limits %+v by more than one batch of at most %+v", f.passed, f.limits, f.largest)
+	}
+}
+
+// checkRefusal fails where a refusal cannot be put down to what others hold.
+func (f *fleet) checkRefusal(t *rapid.T, by *Redis) {
+	held := f.lapsed
+	for _, m := range f.members {
+		if m != by {
+			a := m.accounts.of(f.project)
+			held.records += a.day.lease
+			held.bytes += a.month.lease
+		}
+	}
+	if f.passed.records+held.records < f.limits.DailyRecords && f.passed.bytes+held.bytes < f.limits.MonthlyBytes {
+		t.Fatalf("refused after %+v of %+v while others held %+v", f.passed, f.limits, held)
+	}
+}
+
+// refund takes back part of an earlier batch.
+func (f *fleet) refund(i int, part int64) {
+	if len(f.grants) == 0 {
+		return
+	}
+	i %= len(f.grants)
+	g := f.grants[i]
+	f.grants = slices.Delete(f.grants, i, i+1)
+	n := cost{g.n.records / part, g.n.bytes / part}
+	g.by.Refund(g.grant, int(n.records), n.bytes)
+	if slices.Contains(f.members, g.by) { // what a process refunds after its end is lost
+		f.passed.records -= n.records
+		f.passed.bytes -= n.bytes
+	}
+}
+
+func (f *fleet) replace(i int, crash bool) {
+	old := f.members[i]
+	f.members[i] = f.open()
+	if !crash {
+		old.close(context.Background())
+		return
+	}
+	a := old.accounts.of(f.project)
+	f.lapsed.records += a.day.lease - a.day.owed
+	f.lapsed.bytes += a.month.lease - a.month.owed
+}
+
+func TestCountersKeepTheirBoundsOverManyProcesses(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := connect(t, server.URL(), patient)
+	var projects atomic.Int64
+	rapid.Check(t, func(t *rapid.T) {
+		f := &fleet{
+			clock:   noon(),
+			project: fmt.Sprintf("fleet-%d", projects.Add(1)),
+			limits:  Limits{DailyRecords: rapid.Int64Range(1, 5000).Draw(t, "records"), MonthlyBytes: rapid.Int64Range(1, 50000).Draw(t, "bytes")},
+		}
+		day, _ := Windows(f.project, f.clock.Now())
+		f.clock.set(day.Start)
+		f.open = func() *Redis { return NewRedis(client, Config{Timeout: patient, Now: f.clock.Now}) }
+		for range rapid.IntRange(1, 4).Draw(t, "processes") {
+			f.members = append(f.members, f.open())
+		}
+		size := rapid.OneOf(rapid.Int64Range(0, 5), rapid.Int64Range(0, 2000))
+		for range rapid.IntRange(1, 150).Draw(t, "steps") {
+			f.clock.set(f.clock.Now().Add(newsAge)) // so that nobody goes by old news
+			i := rapid.IntRange(0, len(f.members)-1).Draw(t, "process")
+			switch rapid.IntRange(0, 20).Draw(t, "step") {
+			case 0:
+				f.replace(i, false)
+			case 1:
+				f.replace(i, true)
+			case 2, 3:
+				f.refund(rapid.IntRange(0, 1000).Draw(t, "grant"), rapid.Int64Range(1, 3).Draw(t, "part"))
+			case 4, 5:
+				a := f.members[i].locked(f.project)
+				a.limitTo(f.limits, f.members[i].now())
+				a.turn(f.members[i].now())
+				f.members[i].fly(context.Background(), a, fill, cost{})
+				a.mu.Unlock()
+			default:
+				f.take(t, i, cost{size.Draw(t, "n"), size.Draw(t, "b")})
+			}
+		}
+	})
+}
+
+// TestRateLeasesNeverLetMoreThanTheBurstGather holds the bucket in Redis and
+// the leases to what may pass at once.
+func TestRateLeasesNeverLetMoreThanTheBurstGather(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := connect(t, server.URL(), patient)
+	var projects atomic.Int64
+	rapid.Check(t, func(t *rapid.T) {
+		project := fmt.Sprintf("rate-%d", projects.Add(1))
+		limits := Limits{Rate: rapid.Int64Range(1, 100_000).Draw(t, "rate")}
+		members := make([]*Redis, rapid.IntRange(1, 4).Draw(t, "processes"))
+		for i := range members {
+			members[i] = NewRedis(client, Config{Timeout: patient})
+		}
+		began, passed, largest := time.Now(), 0, 0
+		var last *Grant
+		lastSize := 0
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			by := members[rapid.IntRange(0, len(members)-1).Draw(t, "process")]
+			n := rapid.IntRange(0, int(limits.Rate)).Draw(t, "n")
+			g, err := by.Take(context.Background(), project, limits, n, 0)
+			if err == nil {
+				passed, largest, last, lastSize = passed+n, max(largest, n), &g, n
+			}
+			if last != nil && rapid.IntRange(0, 9).Draw(t, "refund") == 0 {
+				by.Refund(*last, lastSize, 0)
+				last = nil
+				passed -= lastSize
+			}
+			checkGathered(t, client, members, project, limits.Rate)
+		}
+		most := burst(limits.Rate) + float64(limits.Rate)*time.Since(began).Seconds() + float64(largest)
+		if float64(passed) > most {
+			t.Fatalf("%d passed of %.1f", passed, most)
+		}
+	})
+}
+
+// checkGathered fails where more could pass at once than the burst.
+func checkGathered(t *rapid.T, client redis.UniversalClient, members []*Redis, project string, rate int64) {
+	level, err := client.HGet(context.Background(), "q:{"+project+"}:rate:now", "level").Float64()
+	if err != nil {
+		return // nobody has asked yet
+	}
+	var leased int64
+	for _, m := range members {
+		a := m.accounts.of(project)
+		leased += a.rate.lease
+	}
+	if level+float64(leased) > burst(rate)+1e-3 {
+		t.Fatalf("%.3f are in the bucket and %d leased, of a burst of %.0f", level, leased, burst(rate))
+	}
+}
+
+func TestRateHoldsOverManyProcesses(t *testing.T) {
+	t.Parallel()
+	const rate, batch, processes = 2000, 7, 3
+	server := redistest.Start(t)
+	began := time.Now()
+	var passed atomic.Int64
+	done := make(chan struct{}, processes)
+	for range processes {
+		limiter := patientRedis(t, server, Config{})
+		start(t, limiter)
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for time.Since(began) < 2*time.Second {
+				if _, err := limiter.Take(context.Background(), "busy~p", Limits{Rate: rate}, batch, 0); err == nil {
+					passed.Add(batch)
+				}
+			}
+		}()
+	}
+	for range processes {
+		<-done
+	}
+	took := time.Since(began).Seconds()
+	most := rate*took + 10*rate + batch
+	if got := float64(passed.Load()); got > most || got < 0.9*most {
+		t.Errorf("%.0f passed in %.2f s, of %.0f", got, took, most)
+	}
+}

@@ -1,0 +1,138 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"go.uber.org/goleak"
+
+	"github.com/logboom/logboom/pkg/project/redistest"
+)
+
+func TestMain(m *testing.M) {
+	runAsSpender() // when the test runs its own binary as another process
+	goleak.VerifyTestMain(m)
+}
+
+// clock is a clock that is set by hand.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// noon is in the middle of every project's month.
+func noon() *clock { return &clock{now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)} }
+
+// ticking is a clock that begins at noon, far from the end of any window of
+// loadProject.
+func ticking() func() time.Time {
+	began, base := time.Now(), noon().Now()
+	return func() time.Time { return base.Add(time.Since(began)) }
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now
+}
+
+// patient is for tests of exact numbers, on machines that are busy.
+const patient = 20 * time.Second
+
+// connect makes a client with the bounds that production has.
+func connect(t testing.TB, address string, timeout time.Duration) *redis.Client {
+	t.Helper()
+	options, err := redis.ParseURL(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.DialTimeout = 2 * timeout
+	options.DialerRetries = 1
+	options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = timeout, timeout, timeout
+	options.MaxRetries = -1
+	options.ContextTimeoutEnabled = true
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// patientRedis is a limiter that waits for a slow machine.
+func patientRedis(t testing.TB, server *redistest.Server, config Config) *Redis {
+	t.Helper()
+	config.Timeout = patient
+	return NewRedis(connect(t, server.URL(), patient), config)
+}
+
+// start runs the limiter until stop is called, or the test ends.
+func start(t testing.TB, l Limiter) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1) // Run's answer, so that it never waits for the test
+	go func() { done <- l.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// eventually waits until the condition holds.
+func eventually(t testing.TB, within time.Duration, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	late := time.NewTimer(within)
+	defer late.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-late.C:
+			t.Fatalf("not within %s", within)
+		}
+	}
+}
+
+// taken tells whether a batch was taken, and fails the test for an answer that
+// is neither yes nor *Exceeded.
+func taken(t testing.TB, l Limiter, project string, limits Limits, records int, bytes int64) bool {
+	t.Helper()
+	_, err := l.Take(t.Context(), project, limits, records, bytes)
+	return !isExceeded(t, err)
+}
+
+func isExceeded(t testing.TB, err error) bool {
+	t.Helper()
+	var e *Exceeded
+	if err != nil && !errors.As(err, &e) {
+		t.Fatalf("not *Exceeded: %v", err)
+	}
+	if e != nil && (e.RetryAfter < time.Second || e.RetryAfter%time.Second != 0 || e.Reset.IsZero() || e.Limit <= 0) {
+		t.Fatalf("%+v", e)
+	}
+	return e != nil
+}
+
+// takeAll takes batches of one size until one is refused, and gives how many
+// records were taken.
+func takeAll(t testing.TB, l Limiter, project string, limits Limits, records int, most int) (total int) {
+	t.Helper()
+	for total <= most && taken(t, l, project, limits, records, int64(records)) {
+		total += records
+	}
+	return total
+}

@@ -1,0 +1,320 @@
+package quota
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/logboom/logboom/pkg/project/redistest"
+)
+
+// load is goroutines that take from one project all the time.
+type load struct {
+	taken, refused atomic.Int64
+	slow, slowest  atomic.Int64 // Takes over 100 ms; the longest in ns
+	stop           func()
+}
+
+const loadProject = "load~p"
+
+var loadLimits = Limits{Rate: 1 << 40, DailyRecords: 1 << 40, MonthlyBytes: 1 << 40}
+
+func startLoad(t *testing.T, l Limiter, pause time.Duration) *load {
+	t.Helper()
+	load := &load{}
+	ctx, cancel := context.WithCancel(context.Background())
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			tick := time.NewTicker(pause)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				load.once(ctx, l)
+				<-tick.C
+			}
+		})
+	}
+	load.stop = sync.OnceFunc(func() { cancel(); workers.Wait() })
+	t.Cleanup(load.stop)
+	return load
+}
+
+func (load *load) once(ctx context.Context, l Limiter) {
+	began := time.Now()
+	spent := l.Spent(ctx, loadProject, loadLimits)
+	_, err := l.Take(ctx, loadProject, loadLimits, 3, 3)
+	took := time.Since(began)
+	if spent != nil || err != nil {
+		load.refused.Add(1)
+	} else {
+		load.taken.Add(3)
+	}
+	if took > 100*time.Millisecond {
+		load.slow.Add(1)
+	}
+	load.slowest.Store(max(load.slowest.Load(), int64(took)))
+}
+
+// more waits until the load got some further.
+func (load *load) more(t *testing.T) {
+	t.Helper()
+	until := load.taken.Load() + 1500
+	eventually(t, 30*time.Second, func() bool { return load.taken.Load() >= until })
+}
+
+// check ends the load and fails for refusals and hangs. A machine that is busy
+// with other tests may hold up a few Takes by itself.
+func (load *load) check(t *testing.T) {
+	t.Helper()
+	load.stop()
+	if load.refused.Load() > 0 {
+		t.Errorf("%d of %d were refused", load.refused.Load(), load.taken.Load()/3)
+	}
+	if load.slow.Load()*500 > load.taken.Load()/3 || load.slowest.Load() > int64(time.Second) {
+		t.Errorf("%d of %d took over 100 ms, one %s", load.slow.Load(), load.taken.Load()/3, time.Duration(load.slowest.Load()))
+	}
+}
+
+// counted is what Redis has as used of the project's day.
+func counted(t *testing.T, client redis.UniversalClient) int64 {
+	t.Helper()
+	keys, err := client.Keys(t.Context(), "q:{"+loadProject+"}:daily_records:*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var total int64
+	for _, key := range keys {
+		spent, err := client.HGet(t.Context(), key, "spent").Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := client.HGet(t.Context(), key, "back").Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += spent - back
+	}
+	return total
+}
+
+// journal is a log that is read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) count(text string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Count(j.text.String(), text)
+}
+
+func TestOutagesRefuseNothingAndAllIsCountedInTheEnd(t *testing.T) {
+	t.Parallel()
+	outages := map[string]func(t *testing.T, s *redistest.Server, l *Redis, load *load){
+		"killed":  killed,
+		"paused":  paused,
+		"flushed": flushed,
+	}
+	for name, outage := range outages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			var log journal
+			limiter := NewRedis(connect(t, server.URL(), defaultTimeout), Config{Now: ticking(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			stop := start(t, limiter)
+			load := startLoad(t, limiter, time.Millisecond)
+			for range 2 {
+				load.more(t)
+				outage(t, server, limiter, load)
+				load.more(t)
+			}
+			load.check(t)
+			eventually(t, 10*time.Second, func() bool { return !limiter.Stats().Away })
+			stop()
+			if got, want := counted(t, connect(t, server.URL(), patient)), load.taken.Load(); got != want {
+				t.Errorf("%d are counted of %d", got, want)
+			}
+			if n := log.count("did not answer"); n != int(limiter.Stats().Outages) || log.count("answers again") != n {
+				t.Errorf("logged %d times for %+v", n, limiter.Stats())
+			}
+		})
+	}
+}
+
+func killed(t *testing.T, s *redistest.Server, l *Redis, load *load) {
+	s.Kill(t)
+	eventually(t, 30*time.Second, func() bool { return l.Stats().Away })
+	load.more(t)
+	s.Restart(t)
+	eventually(t, 30*time.Second, func() bool { return !l.Stats().Away })
+}
+
+func paused(t *testing.T, s *redistest.Server, l *Redis, load *load) {
+	s.Pause(t)
+	eventually(t, 30*time.Second, func() bool { return l.Stats().Away })
+	load.more(t)
+	s.Resume(t)
+	eventually(t, 30*time.Second, func() bool { return !l.Stats().Away })
+}
+
+func flushed(t *testing.T, s *redistest.Server, l *Redis, load *load) {
+	client := connect(t, s.URL(), patient)
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	trips := l.Stats().RoundTrips
+	eventually(t, 30*time.Second, func() bool { return l.Stats().RoundTrips > trips+1 })
+}
+
+func TestFlushedCountersComeBackFromWhoeverRemembers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := connect(t, server.URL(), patient)
+	limits := Limits{DailyRecords: 1000}
+	first := patientRedis(t, server, Config{Now: noon().Now})
+	second := patientRedis(t, server, Config{Now: noon().Now})
+	total := takeAll(t, first, loadProject, limits, 50, 600)
+	total += takeAll(t, second, loadProject, limits, 50, 100)
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	total += takeAll(t, second, loadProject, limits, 1, 2000)
+	total += takeAll(t, first, loadProject, limits, 1, 2000)
+	if total != 1000 {
+		t.Errorf("%d were taken of 1000", total)
+	}
+}
+
+func TestLostCountersAreNotWhole(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := connect(t, server.URL(), patient)
+	limiters := []Limiter{NewMemory(Config{}), patientRedis(t, server, Config{})}
+	for _, l := range limiters {
+		if whole, err := l.Whole(t.Context()); err != nil || whole {
+			t.Errorf("%T: new counters: %t, %v", l, whole, err)
+		}
+		if err := l.MarkWhole(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if whole, err := limiters[1].Whole(t.Context()); err != nil || whole {
+		t.Errorf("flushed counters: %t, %v", whole, err)
+	}
+}
+
+func TestWhatWasSpentStaysSpentWithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	limiter := patientRedis(t, server, Config{Now: noon().Now})
+	limits := Limits{DailyRecords: 100}
+	if !taken(t, limiter, loadProject, limits, 60, 0) {
+		t.Fatal("refused")
+	}
+	server.Kill(t)
+	if got := takeAll(t, limiter, loadProject, limits, 1, 200); got != 40 {
+		t.Errorf("%d were taken of 40 that were left", got)
+	}
+	if !isExceeded(t, limiter.Spent(t.Context(), loadProject, limits)) {
+		t.Error("not spent")
+	}
+	if s := limiter.Stats(); !s.Away || s.Outages != 1 || s.Fallbacks == 0 || s.RefusedDailyRecords == 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// slowProxy carries to a server and holds back each answer for a time.
+type slowProxy struct {
+	listener net.Listener
+	delay    atomic.Int64
+	done     sync.WaitGroup
+}
+
+func startSlowProxy(t *testing.T, target string) *slowProxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &slowProxy{listener: listener}
+	p.done.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			p.done.Go(func() { p.carry(client, target) })
+		}
+	})
+	t.Cleanup(func() { _ = listener.Close(); p.done.Wait() })
+	return p
+}
+
+func (p *slowProxy) carry(client net.Conn, target string) {
+	defer func() { _ = client.Close() }()
+	server, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	p.done.Go(func() {
+		defer func() { _ = server.Close() }()
+		p.copy(server, client, false)
+	})
+	p.copy(client, server, true)
+}
+
+func (p *slowProxy) copy(to, from net.Conn, slowly bool) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		if slowly {
+			<-time.After(time.Duration(p.delay.Load()))
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func TestSlowRedisHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := startSlowProxy(t, strings.TrimSuffix(strings.TrimPrefix(server.URL(), "redis://"), "/0"))
+	limiter := NewRedis(connect(t, "redis://"+proxy.listener.Addr().String()+"/0", defaultTimeout), Config{Now: ticking()})
+	stop := start(t, limiter)
+	load := startLoad(t, limiter, time.Millisecond)
+	for _, delay := range []time.Duration{0, 20 * time.Millisecond, 45 * time.Millisecond, 200 * time.Millisecond} {
+		proxy.delay.Store(int64(delay))
+		load.more(t)
+	}
+	eventually(t, 30*time.Second, func() bool { return limiter.Stats().Away })
+	load.more(t)
+	proxy.delay.Store(0)
+	eventually(t, 30*time.Second, func() bool { return !limiter.Stats().Away })
+	load.check(t)
+	stop()
+	if got, want := counted(t, connect(t, server.URL(), patient)), load.taken.Load(); got != want {
+		t.Errorf("%d are counted of %d", got, want)
+	}
+}
