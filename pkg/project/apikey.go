@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -19,6 +20,27 @@ type APIKey struct {
 	Role    Role      `json:"role"`
 	Last4   string    `json:"last4"`
 	Created time.Time `json:"created"`
+
+	// Projects are the IDs of the projects that the key is limited to; empty:
+	// it is good for all. Being IDs, they say nothing of a later project that
+	// has the name of one that was deleted.
+	Projects []string `json:"projects,omitempty"`
+}
+
+// May tells whether the key may read from the project, or with write change it
+// and what belongs to it: an admin's both, a member's only the former, and
+// either only in the projects that the key is limited to.
+func (k *APIKey) May(p Project, write bool) bool {
+	if p.ID == "" || len(k.Projects) > 0 && !slices.Contains(k.Projects, p.ID) {
+		return false
+	}
+	return k.Role == RoleAdmin || k.Role == RoleMember && !write
+}
+
+// MayManage tells whether the key may do what concerns no single project: make
+// projects, users and API keys, and see what belongs to none.
+func (k *APIKey) MayManage() bool {
+	return k.Role == RoleAdmin && len(k.Projects) == 0
 }
 
 type keyDocument struct {
@@ -28,11 +50,15 @@ type keyDocument struct {
 
 const keyKeys = "key."
 
-// CreateAPIKey makes an API key. The secret is its value, which nobody can ask
-// for again.
-func (s *Store) CreateAPIKey(ctx context.Context, name string, role Role) (APIKey, Secret, error) {
+// maxKeyProjects bounds what one API key is limited to.
+const maxKeyProjects = 100
+
+// CreateAPIKey makes an API key, limited to the projects of the names if there
+// are any. The secret is its value, which nobody can ask for again. ErrFull
+// where there are 1000 keys.
+func (s *Store) CreateAPIKey(ctx context.Context, name string, role Role, projects ...string) (APIKey, Secret, error) {
 	value := newSecret(keyPrefix)
-	k, err := s.AddAPIKey(ctx, name, role, value)
+	k, err := s.AddAPIKey(ctx, name, role, value, projects...)
 	if err != nil {
 		return APIKey{}, Secret{}, err
 	}
@@ -41,7 +67,7 @@ func (s *Store) CreateAPIKey(ctx context.Context, name string, role Role) (APIKe
 
 // AddAPIKey takes an API key whose value the caller brings: any 32 characters
 // or more without spaces. Adding it again changes nothing.
-func (s *Store) AddAPIKey(ctx context.Context, name string, role Role, value Secret) (APIKey, error) {
+func (s *Store) AddAPIKey(ctx context.Context, name string, role Role, value Secret, projects ...string) (APIKey, error) {
 	d, err := digestKey(value.Reveal())
 	if err != nil {
 		return APIKey{}, err
@@ -52,15 +78,52 @@ func (s *Store) AddAPIKey(ctx context.Context, name string, role Role, value Sec
 	if err := role.check(); err != nil {
 		return APIKey{}, err
 	}
-	k := keyDocument{APIKey{d.ID().String(), name, role, last4(value.Reveal()), now()}, hex.EncodeToString(d[:])}
-	_, err = s.users.create(ctx, keyKeys+k.ID, k)
+	ids, err := s.projectIDs(ctx, projects)
+	if err != nil {
+		return APIKey{}, err
+	}
+	k := keyDocument{APIKey{d.ID().String(), name, role, last4(value.Reveal()), now(), ids}, hex.EncodeToString(d[:])}
+	revision, err := s.users.create(ctx, keyKeys+k.ID, k)
 	if errors.Is(err, errExists) {
 		return s.APIKey(ctx, value.Reveal())
 	}
 	if err != nil {
 		return APIKey{}, err
 	}
-	return k.APIKey, nil
+	return s.keepAPIKey(ctx, k.APIKey, revision)
+}
+
+// projectIDs finds the projects that a key is to be limited to.
+func (s *Store) projectIDs(ctx context.Context, names []string) ([]string, error) {
+	if len(names) > maxKeyProjects {
+		return nil, &InvalidError{"projects", "must be at most 100"}
+	}
+	var ids []string
+	for _, name := range names {
+		p, err := s.Project(ctx, name)
+		if errors.Is(err, ErrNotFound) {
+			return nil, &InvalidError{"projects", "must all be names of projects"}
+		}
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, p.ID)
+	}
+	return ids, nil
+}
+
+// keepAPIKey gives a key back that was just made, unless there are too many or
+// nobody can count them: then it goes again.
+func (s *Store) keepAPIKey(ctx context.Context, k APIKey, revision uint64) (APIKey, error) {
+	all := func(jetstream.KeyValueEntry) bool { return true }
+	older, err := s.users.before(ctx, keyKeys+"*", revision, all)
+	if err == nil && older >= s.maxKeys {
+		err = fmt.Errorf("there are %d API keys: %w", older, ErrFull)
+	}
+	if err == nil {
+		return k, nil
+	}
+	return APIKey{}, errors.Join(err, s.users.remove(ctx, keyKeys+k.ID, revision))
 }
 
 // APIKey finds out whose key it is; ErrUnknownKey where it is nobody's, and

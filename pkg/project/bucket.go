@@ -15,6 +15,7 @@ import (
 const (
 	settleTimeout = 2 * time.Second
 	scanTimeout   = 10 * time.Second
+	scanStall     = 2 * time.Second // without a word: a list is begun anew
 )
 
 // What the outcome of a write by compare-and-set may be, beside success.
@@ -35,10 +36,10 @@ type bucket struct {
 // that it is, with JetStream's layout of buckets, because the client's own way
 // always allows direct reads: those are answered by any replica, also one that
 // has not heard of a revocation yet. Without them the leader answers.
-func openBucket(ctx context.Context, js jetstream.JetStream, name string, history int64, config StoreConfig) (*bucket, error) {
+func openBucket(ctx context.Context, js jetstream.JetStream, name string, history, maxBytes int64, replicas int) (*bucket, error) {
 	stream, err := js.Stream(ctx, "KV_"+name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = makeBucket(ctx, js, name, history, config)
+		stream, err = makeBucket(ctx, js, name, history, maxBytes, replicas)
 	}
 	if err != nil {
 		return nil, unavailable("bucket "+name, err)
@@ -54,15 +55,15 @@ func openBucket(ctx context.Context, js jetstream.JetStream, name string, histor
 	return &bucket{kv: kv, stream: stream, created: info.Created}, nil
 }
 
-func makeBucket(ctx context.Context, js jetstream.JetStream, name string, history int64, config StoreConfig) (jetstream.Stream, error) {
+func makeBucket(ctx context.Context, js jetstream.JetStream, name string, history, maxBytes int64, replicas int) (jetstream.Stream, error) {
 	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{
 		Name:              "KV_" + name,
 		Subjects:          []string{"$KV." + name + ".>"},
 		MaxMsgsPerSubject: history,
 		MaxMsgSize:        64 << 10,
-		MaxBytes:          config.MaxBytes,
+		MaxBytes:          maxBytes,
 		Storage:           jetstream.FileStorage,
-		Replicas:          config.Replicas,
+		Replicas:          replicas,
 		Discard:           jetstream.DiscardNew,
 		AllowRollup:       true, // a purged key keeps no history
 		DenyDelete:        true,
@@ -140,9 +141,24 @@ func (b *bucket) swap(ctx context.Context, key string, value any, revision uint6
 	return 0, unavailable("change "+key, err)
 }
 
+// put makes the key where the revision is 0, and else changes it if its
+// revision is still that; errSwapped where somebody else was faster.
+func (b *bucket) put(ctx context.Context, key string, value any, revision uint64) error {
+	if revision != 0 {
+		_, err := b.swap(ctx, key, value, revision)
+		return err
+	}
+	_, err := b.create(ctx, key, value)
+	if errors.Is(err, errExists) {
+		return errSwapped
+	}
+	return err
+}
+
 // holds settles a write whose answer was lost: it happened if the key has what
 // was written. Every document carries something of its own (a random ID, a
-// time in nanoseconds), so another's write is not taken for ours.
+// time in nanoseconds), so another's write is not taken for ours; or it makes
+// no difference whose it is.
 func (b *bucket) holds(ctx context.Context, key string, document []byte) (revision uint64, ok bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
@@ -166,28 +182,80 @@ func (b *bucket) remove(ctx context.Context, key string, revision uint64) error 
 	return nil
 }
 
+// clear deletes the key whatever its revision; nothing happens where there is
+// none.
+func (b *bucket) clear(ctx context.Context, key string) error {
+	for range changeAttempts {
+		entry, err := b.kv.Get(ctx, key)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			return nil
+		}
+		if err != nil {
+			return unavailable("read "+key, err)
+		}
+		err = b.remove(ctx, key, entry.Revision())
+		if !errors.Is(err, errSwapped) {
+			return err
+		}
+	}
+	return fmt.Errorf("delete %s: %w: others change it without pause", key, ErrUnavailable)
+}
+
+// before counts the live entries under the filter that are older than the
+// revision and of which counts is true. Of callers who each made one entry at
+// the same time, all see those of the others that came before their own.
+func (b *bucket) before(ctx context.Context, filter string, revision uint64, counts func(jetstream.KeyValueEntry) bool) (int, error) {
+	older := map[string]bool{}
+	err := b.scan(ctx, filter, func(entry jetstream.KeyValueEntry) error {
+		if entry.Revision() < revision && counts(entry) {
+			older[entry.Key()] = true
+		}
+		return nil
+	})
+	return len(older), err
+}
+
 // scan calls each with every live entry under the filter, such as "token.*",
 // in no order; an entry that is changed meanwhile may come twice.
 func (b *bucket) scan(ctx context.Context, filter string, each func(jetstream.KeyValueEntry) error) error {
 	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
 	defer cancel()
+	for {
+		err := b.scanOnce(ctx, filter, each)
+		if !errors.Is(err, errStalled) {
+			return err
+		}
+	}
+}
+
+// errStalled says that a list stopped before its end. What stops it is not
+// known: on an overloaded machine, beside others who made and deleted keys, one
+// seems to have waited out all of its time, which a fresh one does not.
+var errStalled = errors.New("the list came to a halt")
+
+func (b *bucket) scanOnce(ctx context.Context, filter string, each func(jetstream.KeyValueEntry) error) error {
 	watch, err := b.kv.Watch(ctx, filter, jetstream.IgnoreDeletes())
 	if err != nil {
 		return unavailable("list "+filter, err)
 	}
 	defer stopWatch(watch)
+	stalled := time.NewTimer(scanStall)
+	defer stalled.Stop()
 	for {
 		select {
 		case entry, open := <-watch.Updates():
 			if !open {
 				return unavailable("list "+filter, jetstream.ErrConnectionClosed)
 			}
+			stalled.Reset(scanStall)
 			if entry == nil {
 				return nil // everything that was there has come
 			}
 			if err := each(entry); err != nil {
 				return err
 			}
+		case <-stalled.C:
+			return errStalled
 		case <-ctx.Done():
 			return unavailable("list "+filter, ctx.Err())
 		}

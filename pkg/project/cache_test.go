@@ -483,7 +483,7 @@ func TestRedisThatSleptThroughARevocationIsNotBelieved(t *testing.T) {
 	eventually(t, promise, func() bool { return isUnknown(t, first, value) })
 	// What asked Redis to forget the token is gone with its connection.
 	redis.Resume(t)
-	entry := sharedEntry{AsOf: first.seen.Load() - 1, Identity: Identity{TokenID: token.ID, ProjectName: "demo"}}
+	entry := sharedEntry{AsOf: first.seen.Load() - 1, Holding: holding{TokenID: token.ID, ProjectName: "demo"}}
 	eventually(t, 10*time.Second, func() bool {
 		first.shared.store(t.Context(), mustDigest(t, value).ID(), entry)
 		_, found, _ := first.shared.load(t.Context(), mustDigest(t, value).ID())

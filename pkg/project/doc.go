@@ -5,7 +5,10 @@
 // It is the first stop of a record's path: ingest asks Cache.Authenticate
 // before it reads a body, and carries the Identity's project ID from then on.
 // Admin changes the record through Store; a change reaches every Cache by a
-// watch on the bucket.
+// watch on the bucket. What ingest has no need of, users and where alerts go, is
+// in buckets of its own; the address of a webhook is sealed there, since who
+// holds it can write to a chat (seal.go). The other way, a Cache tells the
+// record which tokens are in use, at its leisure (notes.go).
 //
 //	         warm, < 500 ns         50 ms at most          the truth
 //	token ─▶ process cache ──miss─▶ Shared (Redis) ──miss─▶ Store (KV bucket)

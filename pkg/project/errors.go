@@ -15,12 +15,15 @@ var (
 	ErrUnknownKey   = errors.New("unknown API key")
 	ErrCredentials  = errors.New("wrong e-mail address or password")
 	ErrClosed       = errors.New("the first admin was made already")
+	ErrLastAdmin    = errors.New("the last admin must stay one: make another first")
+	ErrFull         = errors.New("there is room for no more: delete one that is not used")
+	ErrNoKey        = errors.New("LOGBOOM_SECRET_KEY is missing, or not the one that it was sealed with")
 	ErrUnavailable  = errors.New("the system of record does not answer")
 )
 
 // InvalidError says which field of what somebody gave is wrong, and how.
 type InvalidError struct {
-	Field  string // as the JSON API names it: name, email, password, role, retention_days
+	Field  string // as the JSON API or the configuration names it: name, webhook_url, Defaults.rate
 	Reason string // what is allowed
 }
 

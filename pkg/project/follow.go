@@ -36,10 +36,19 @@ type feed interface {
 	watch(ctx context.Context, from uint64) (jetstream.KeyWatcher, error)
 }
 
-// Run follows the record and takes out of the caches what changes there. It
-// returns when ctx ends, and meanwhile begins anew whenever the watch breaks;
-// what was remembered by then is looked up again.
+// Run follows the record and takes out of the caches what changes there, and
+// has the record keep which tokens were used. It returns when ctx ends, and
+// meanwhile begins anew whenever the watch breaks; what was remembered by then
+// is looked up again.
 func (c *Cache) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.followAll(ctx) })
+	group.Go(func() error { return c.notes.run(ctx) })
+	return group.Wait()
+}
+
+// followAll watches until ctx ends.
+func (c *Cache) followAll(ctx context.Context) error {
 	for {
 		err := c.follow(ctx)
 		if ctx.Err() != nil {
@@ -141,7 +150,7 @@ func (c *Cache) forget(key string) []TokenID {
 	}
 	var dropped []TokenID
 	for id, e := range c.known.All() {
-		if projectKey(e.identity.ProjectName) == key {
+		if projectKey(e.token.identity.ProjectName) == key {
 			c.known.Invalidate(id)
 			dropped = append(dropped, id)
 		}

@@ -50,6 +50,11 @@ func stopNATS(t testing.TB, server *embedded.NATS) {
 // its own.
 func connect(t testing.TB, address string) *Store {
 	t.Helper()
+	return connectWith(t, address, StoreConfig{})
+}
+
+func connectWith(t testing.TB, address string, config StoreConfig) *Store {
+	t.Helper()
 	conn, err := nats.Connect(address, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectBufSize(-1))
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +64,7 @@ func connect(t testing.TB, address string) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := Open(t.Context(), js, StoreConfig{})
+	store, err := Open(t.Context(), js, config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,21 +19,6 @@ type Project struct {
 	Settings Settings  `json:"settings"`
 }
 
-// Settings are what an operator may change about a project.
-type Settings struct {
-	RetentionDays uint16 `json:"retention_days"` // 1 to 3650
-}
-
-const maxRetentionDays = 3650
-
-// Validate names the first setting that is out of range.
-func (s *Settings) Validate() error {
-	if s.RetentionDays < 1 || s.RetentionDays > maxRetentionDays {
-		return &InvalidError{"retention_days", "must be 1 to 3650"}
-	}
-	return nil
-}
-
 const maxNameLen = 40
 
 // CheckName refuses a project name that is not 1 to 40 of "a-z 0-9 . _ -" with

@@ -33,12 +33,12 @@ type Shared interface {
 // that, as far as the reader's own watch knows, and if it has itself seen the
 // record get that far, which a record restored from a backup has not.
 type sharedEntry struct {
-	AsOf     uint64   `json:"as_of"`
-	Identity Identity `json:"identity"`
+	AsOf    uint64  `json:"as_of"`
+	Holding holding `json:"holding"`
 }
 
 func (e *sharedEntry) believable(id TokenID, removed, seen uint64) bool {
-	return e.Identity.TokenID == id.String() && removed <= e.AsOf && e.AsOf <= seen
+	return e.Holding.TokenID == id.String() && removed <= e.AsOf && e.AsOf <= seen
 }
 
 // sharedLayer puts a Shared to use: bounded in time, counted, its failures

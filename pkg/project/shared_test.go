@@ -145,7 +145,7 @@ func TestSharedConforms(t *testing.T) {
 func TestSharedEntryIsBelievedOnlyIfNothingWasRemovedSince(t *testing.T) {
 	t.Parallel()
 	id := mustDigest(t, knownToken).ID()
-	entry := sharedEntry{AsOf: 10, Identity: Identity{TokenID: id.String()}}
+	entry := sharedEntry{AsOf: 10, Holding: holding{TokenID: id.String()}}
 	for _, c := range []struct {
 		removed, seen uint64
 		want          bool

@@ -16,6 +16,7 @@ type Stats struct {
 	SharedErrors uint64 // the shared cache failed or took too long
 	Changes      uint64 // changes of the record that the watch told
 	Watches      uint64 // times that the watch began; the first is no failure
+	UsesDropped  uint64 // uses of tokens that were not noted for want of room
 	Following    bool   // the watch is proven complete now
 }
 
@@ -35,6 +36,7 @@ func (c *Cache) Stats() Stats {
 		Unavailable: c.count.unavailable.Load(),
 		Changes:     c.count.changes.Load(),
 		Watches:     c.session.Load(),
+		UsesDropped: c.notes.dropped.Load(),
 		Following:   c.isConfirmed(c.now()),
 	}
 	if c.shared != nil {

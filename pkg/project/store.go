@@ -21,8 +21,21 @@ type StoreConfig struct {
 	// RetentionDays of new projects, 1 to 3650. Default 30.
 	RetentionDays uint16
 
-	// MaxBytes bounds each of the two buckets; a token takes 370 bytes
-	// (measured). Default 64 MiB.
+	// Defaults are the quotas of projects whose settings name none. They are
+	// not kept in the record: a process that starts with others goes by those.
+	// The zero value limits nothing.
+	Defaults Quotas
+
+	// Key seals what the record must not show, the addresses of webhooks: 32
+	// bytes in base64. Without one no alerts can be set. See LoadOrCreateKey.
+	Key Secret
+
+	// OldKeys open what was sealed before Key was changed. They are needed until
+	// every process has the new one and ResealAlerts has run.
+	OldKeys []Secret
+
+	// MaxBytes bounds each of the two large buckets; a token takes 370 bytes
+	// (measured). Two small ones get a quarter of it each. Default 64 MiB.
 	MaxBytes int64
 }
 
@@ -43,6 +56,12 @@ func (c *StoreConfig) Validate() error {
 	if c.MaxBytes < 1<<20 {
 		return &InvalidError{"MaxBytes", "must be 1 MiB or more"}
 	}
+	if err := c.Defaults.check("Defaults."); err != nil {
+		return err
+	}
+	if _, err := newKeyring(c.Key, c.OldKeys); err != nil {
+		return err
+	}
 	return (&Settings{RetentionDays: c.RetentionDays}).Validate()
 }
 
@@ -50,21 +69,36 @@ func (c *StoreConfig) Validate() error {
 // buckets and may be used from many goroutines and processes at once.
 //
 // Bucket PROJECTS has the keys project.<name> and token.<id>, in one bucket so
-// that one watch sees their changes in one order. Bucket USERS, which ingest
-// need not be allowed to read, has user.<id>, key.<id>, first-admin and
-// bootstrap.
+// that one watch sees their changes in one order. Bucket USERS has user.<id>,
+// key.<id>, first-admin and bootstrap, and bucket ALERTS alerts.<project ID>:
+// ingest need not be allowed to read either. Bucket USES has used.<project ID>,
+// which nobody would miss.
 type Store struct {
 	projects  *bucket
 	users     *bucket
+	alerts    *bucket
+	uses      *bucket
 	passwords *passwords
+	keys      *keyring
 	settings  Settings // of new projects
+	defaults  Quotas
+
+	maxTokens, maxKeys int // of a project, and of all; less in tests
 }
+
+// The most that one project has of tokens, and the installation of API keys.
+const (
+	maxTokens  = 1000
+	maxAPIKeys = 1000
+)
 
 // How many revisions of a key are kept: some of what an operator may want to
 // look up, and none of an old password's hash.
 const (
 	projectHistory = 5
 	userHistory    = 1
+	sideHistory    = 1 // and none of an old address
+	sideShare      = 4 // the small buckets' part of MaxBytes
 )
 
 // Open makes the buckets where they are missing and checks them where they are
@@ -73,20 +107,36 @@ func Open(ctx context.Context, js jetstream.JetStream, config StoreConfig) (*Sto
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	projects, err := openBucket(ctx, js, "PROJECTS", projectHistory, config)
+	keys, err := newKeyring(config.Key, config.OldKeys)
 	if err != nil {
 		return nil, err
 	}
-	users, err := openBucket(ctx, js, "USERS", userHistory, config)
-	if err != nil {
-		return nil, err
-	}
-	return &Store{
-		projects:  projects,
-		users:     users,
+	settings := Settings{RetentionDays: config.RetentionDays}
+	settings.fill()
+	s := &Store{
 		passwords: newPasswords(),
-		settings:  Settings{RetentionDays: config.RetentionDays},
-	}, nil
+		keys:      keys,
+		settings:  settings,
+		defaults:  config.Defaults,
+		maxTokens: maxTokens,
+		maxKeys:   maxAPIKeys,
+	}
+	for _, b := range []struct {
+		name     string
+		history  int64
+		maxBytes int64
+		bucket   **bucket
+	}{
+		{"PROJECTS", projectHistory, config.MaxBytes, &s.projects},
+		{"USERS", userHistory, config.MaxBytes, &s.users},
+		{"ALERTS", sideHistory, config.MaxBytes / sideShare, &s.alerts},
+		{"USES", sideHistory, config.MaxBytes / sideShare, &s.uses},
+	} {
+		if *b.bucket, err = openBucket(ctx, js, b.name, b.history, b.maxBytes, config.Replicas); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // projectKey spells the name as a key: a key's dots may neither be doubled nor
@@ -101,6 +151,16 @@ func projectName(key string) string {
 }
 
 const projectKeys = "project."
+
+// idKey spells a project's ID as a part of a key, and keyID reads it: "/" is in
+// no ID, and "~" in no key.
+func idKey(projectID string) string {
+	return strings.NewReplacer(".", "=", "~", "/").Replace(projectID)
+}
+
+func keyID(key string) string {
+	return strings.NewReplacer("=", ".", "/", "~").Replace(key)
+}
 
 // CreateProject makes a project. ErrNameTaken where there is one of the name;
 // of several callers at once exactly one makes it.
@@ -137,6 +197,7 @@ func (s *Store) project(ctx context.Context, name string) (p Project, revision u
 	if errors.Is(err, ErrNotFound) {
 		return p, 0, fmt.Errorf("project %s: %w", name, ErrNotFound)
 	}
+	p.Settings.fill()
 	return p, revision, err
 }
 
@@ -160,6 +221,7 @@ func (s *Store) Projects(ctx context.Context, after string, limit int) ([]Projec
 		if err := json.Unmarshal(entry.Value(), &p); err != nil {
 			return fmt.Errorf("read %s: %w", entry.Key(), err)
 		}
+		p.Settings.fill()
 		found[name] = p
 		return nil
 	})
@@ -205,8 +267,9 @@ func (s *Store) ChangeSettings(ctx context.Context, name string, change func(*Se
 }
 
 // DeleteProject deletes the project, and its tokens with it at once: a token
-// counts only while its project is there under the same ID. It returns what was
-// deleted, whose ID is what its data is to be removed by.
+// counts only while its project is there under the same ID. Alerts and what is
+// known of the tokens' use go too. It returns what was deleted, whose ID is what
+// its data is to be removed by.
 func (s *Store) DeleteProject(ctx context.Context, name string) (Project, error) {
 	for range changeAttempts {
 		p, revision, err := s.project(ctx, name)
@@ -220,8 +283,16 @@ func (s *Store) DeleteProject(ctx context.Context, name string) (Project, error)
 		if err != nil {
 			return Project{}, err
 		}
-		_ = s.removeTokens(ctx, p.ID) // only tidies up: what it leaves behind opens nothing
+		s.tidyUp(ctx, p.ID)
 		return p, nil
 	}
 	return Project{}, fmt.Errorf("project %s: %w: others change it without pause", name, ErrUnavailable)
+}
+
+// tidyUp clears away what belonged to a project that is gone. Its errors are of
+// no interest: what it leaves behind opens nothing, and Sweep finds it.
+func (s *Store) tidyUp(ctx context.Context, projectID string) {
+	_ = s.removeTokens(ctx, projectID)
+	_ = s.alerts.clear(ctx, alertKeys+idKey(projectID))
+	_ = s.uses.clear(ctx, useKeys+idKey(projectID))
 }

@@ -167,7 +167,7 @@ func TestTokenIsKnownUntilItIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	identity, err := store.Identify(t.Context(), mustDigest(t, value))
-	want := Identity{p.ID, "my.shop", token.ID, "shop", 30}
+	want := Identity{ProjectID: p.ID, ProjectName: "my.shop", TokenID: token.ID, TokenName: "shop", RetentionDays: 30, OnQuota: OnQuotaDrop}
 	if err != nil || identity != want {
 		t.Errorf("%+v, want %+v: %v", identity, want, err)
 	}
@@ -318,10 +318,11 @@ func TestTokenOfAProjectDeletedMeanwhileIsTakenBack(t *testing.T) {
 	document := tokenDocument{Token: token}
 	document.ProjectID = "demo~00000000" // what was there before
 	id := mustDigest(t, value).ID()
-	if _, err := store.projects.swap(t.Context(), tokenKey(id), document, 2); err != nil {
+	revision, err := store.projects.swap(t.Context(), tokenKey(id), document, 2)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.keepToken(t.Context(), document, id); !errors.Is(err, ErrNotFound) {
+	if _, err := store.keepToken(t.Context(), document, id, revision); !errors.Is(err, ErrNotFound) {
 		t.Errorf("kept: %v", err)
 	}
 	if _, err := store.projects.read(t.Context(), tokenKey(id), &Token{}); !errors.Is(err, ErrNotFound) {
@@ -392,7 +393,10 @@ func TestOpenRefusesABucketThatWouldBreakPromises(t *testing.T) {
 	if _, err := Open(t.Context(), js, StoreConfig{}); err == nil || !strings.Contains(err.Error(), "PROJECTS") {
 		t.Errorf("opened: %v", err)
 	}
-	for _, config := range []StoreConfig{{Replicas: 6}, {RetentionDays: 5000}, {MaxBytes: 1}} {
+	for _, config := range []StoreConfig{
+		{Replicas: 6}, {RetentionDays: 5000}, {MaxBytes: 1}, {Defaults: Quotas{Rate: -1}}, {Key: NewSecret("short")},
+		{OldKeys: []Secret{{}}},
+	} {
 		var invalid *InvalidError
 		if _, err := Open(t.Context(), js, config); !errors.As(err, &invalid) {
 			t.Errorf("%+v: %v", config, err)
@@ -416,5 +420,30 @@ func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	}
 	if _, err := store.Projects(ctx, "", 0); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("list: %v", err)
+	}
+}
+
+// haltingKV has a first list that stops before its end.
+type haltingKV struct {
+	jetstream.KeyValue
+	lists *atomic.Int32
+}
+
+func (h haltingKV) Watch(ctx context.Context, keys string, opts ...jetstream.WatchOpt) (jetstream.KeyWatcher, error) {
+	if h.lists.Add(1) == 1 {
+		return deafWatch{}, nil
+	}
+	return h.KeyValue.Watch(ctx, keys, opts...)
+}
+
+func TestListThatHaltsIsBegunAnew(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	newToken(t, store, "demo")
+	halting := *store.projects
+	halting.kv = haltingKV{store.projects.kv, new(atomic.Int32)}
+	store.projects = &halting
+	if list, err := store.Projects(t.Context(), "", 0); err != nil || len(list) != 1 {
+		t.Errorf("%d projects: %v", len(list), err)
 	}
 }

@@ -122,7 +122,8 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	values := []any{
 		secret, &secret, []Secret{secret}, map[string]Secret{"a": secret}, holder{secret, secret, &struct{ s Secret }{secret}},
 		&holder{Open: secret, hidden: secret}, Wanted{AdminPassword: secret, Token: secret, APIKey: secret},
-		Made{AdminPassword: secret, Token: secret, APIKey: secret},
+		Made{AdminPassword: secret, Token: secret, APIKey: secret}, Alerts{WebhookURL: secret},
+		StoreConfig{Key: secret, OldKeys: []Secret{secret}},
 	}
 	out := &sink{}
 	text, jsons := slog.New(slog.NewTextHandler(out, nil)), slog.New(slog.NewJSONHandler(out, nil))

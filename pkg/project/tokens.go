@@ -3,7 +3,6 @@ package project
 import (
 	"cmp"
 	"context"
-	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -21,6 +20,10 @@ type Token struct {
 	Created   time.Time `json:"created"`
 	Project   string    `json:"project"`
 	ProjectID string    `json:"project_id"`
+
+	// LastUsed is right to within some minutes, and zero where it is not known.
+	// Only Tokens tells it.
+	LastUsed time.Time `json:"last_used,omitzero"`
 }
 
 // tokenDocument is a token in the record. The project's ID ties it to the one
@@ -34,52 +37,8 @@ const tokenKeys = "token."
 
 func tokenKey(id TokenID) string { return tokenKeys + id.String() }
 
-// Identity is whose a token is: what ingest needs to know of it.
-type Identity struct {
-	ProjectID     string `json:"project_id"`
-	ProjectName   string `json:"project"`
-	TokenID       string `json:"token_id"`
-	TokenName     string `json:"token"`
-	RetentionDays uint16 `json:"retention_days"`
-}
-
-// Identify finds out whose token it is that has the digest, from the record
-// itself. ErrUnknownToken where it is nobody's, or no longer.
-func (s *Store) Identify(ctx context.Context, d Digest) (Identity, error) {
-	var t tokenDocument
-	_, err := s.projects.read(ctx, tokenKey(d.ID()), &t)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return Identity{}, err
-	}
-	if !sameDigest(t.Hash, d) { // also where there is none, with an empty hash
-		return Identity{}, ErrUnknownToken
-	}
-	p, _, err := s.project(ctx, t.Project)
-	if errors.Is(err, ErrNotFound) || err == nil && p.ID != t.ProjectID {
-		return Identity{}, ErrUnknownToken
-	}
-	if err != nil {
-		return Identity{}, err
-	}
-	return Identity{
-		ProjectID:     p.ID,
-		ProjectName:   p.Name,
-		TokenID:       t.ID,
-		TokenName:     t.Name,
-		RetentionDays: p.Settings.RetentionDays,
-	}, nil
-}
-
-// sameDigest compares in constant time, and as long for a missing hash.
-func sameDigest(hash string, d Digest) bool {
-	var stored Digest
-	n, err := hex.Decode(stored[:], []byte(hash[:min(len(hash), 2*len(stored))]))
-	same := subtle.ConstantTimeCompare(stored[:], d[:]) == 1
-	return same && err == nil && n == len(stored)
-}
-
 // CreateToken makes a token for the project. The secret is its value, which
-// nobody can ask for again.
+// nobody can ask for again. ErrFull where the project has 1000.
 func (s *Store) CreateToken(ctx context.Context, project, name string) (Token, Secret, error) {
 	value := NewToken()
 	t, err := s.AddToken(ctx, project, name, value)
@@ -116,14 +75,14 @@ func (s *Store) AddToken(ctx context.Context, project, name string, value Secret
 }
 
 func (s *Store) addToken(ctx context.Context, t tokenDocument, id TokenID) (Token, error) {
-	_, err := s.projects.create(ctx, tokenKey(id), t)
+	revision, err := s.projects.create(ctx, tokenKey(id), t)
 	if errors.Is(err, errExists) {
 		return s.readdToken(ctx, t, id)
 	}
 	if err != nil {
 		return Token{}, err
 	}
-	return s.keepToken(ctx, t, id)
+	return s.keepToken(ctx, t, id, revision)
 }
 
 // readdToken decides what adding a token means that is there: nothing for its
@@ -144,27 +103,48 @@ func (s *Store) readdToken(ctx context.Context, t tokenDocument, id TokenID) (To
 	if err == nil && p.ID == old.ProjectID {
 		return Token{}, fmt.Errorf("token %s: %w", t.Last4, ErrTokenTaken)
 	}
-	if _, err := s.projects.swap(ctx, tokenKey(id), t, revision); err != nil {
+	revision, err = s.projects.swap(ctx, tokenKey(id), t, revision)
+	if err != nil {
 		return Token{}, err
 	}
-	return s.keepToken(ctx, t, id)
+	return s.keepToken(ctx, t, id, revision)
 }
 
 // keepToken gives a token back that was just made, unless its project was
-// deleted meanwhile: then it goes again. It would open nothing, but would stay
-// for ever.
-func (s *Store) keepToken(ctx context.Context, t tokenDocument, id TokenID) (Token, error) {
-	p, err := s.Project(ctx, t.Project)
-	if err == nil && p.ID == t.ProjectID || err != nil && !errors.Is(err, ErrNotFound) {
-		return t.Token, nil // the usual case; or nobody can tell, and the token is made
+// deleted meanwhile or has too many: then it goes again. That is found out
+// afterwards, since no check before could see those who make one at the same
+// time.
+func (s *Store) keepToken(ctx context.Context, t tokenDocument, id TokenID, revision uint64) (Token, error) {
+	reason := s.rejection(ctx, t, revision)
+	if reason == nil {
+		return t.Token, nil
 	}
 	if err := s.removeToken(ctx, id, t.ProjectID); err != nil && !errors.Is(err, ErrNotFound) {
 		return Token{}, err
 	}
-	return Token{}, fmt.Errorf("project %s: %w", t.Project, ErrNotFound)
+	return Token{}, fmt.Errorf("project %s: %w", t.Project, reason)
 }
 
-// Tokens lists the project's tokens, the oldest first. It reads all tokens of
+// rejection tells why a token that was made cannot stay, which is also that
+// nobody can count the others. It reads all tokens of all projects, as Tokens
+// does.
+func (s *Store) rejection(ctx context.Context, t tokenDocument, revision uint64) error {
+	alive, err := s.isAlive(ctx, t.ProjectID)
+	if err == nil && !alive {
+		return ErrNotFound
+	}
+	older, err := s.projects.before(ctx, tokenKeys+"*", revision, func(entry jetstream.KeyValueEntry) bool {
+		owner, err := tokenOwner(entry)
+		return err == nil && owner == t.ProjectID
+	})
+	if err == nil && older >= s.maxTokens {
+		err = fmt.Errorf("it has %d tokens: %w", older, ErrFull)
+	}
+	return err
+}
+
+// Tokens lists the project's tokens, the oldest first, at most 1000 with when
+// each was last used. It reads all tokens of
 // all projects, which suits a page that people look at (measured: 10,000 in 0.07 s).
 func (s *Store) Tokens(ctx context.Context, project string) ([]Token, error) {
 	p, err := s.Project(ctx, project)
@@ -175,9 +155,13 @@ func (s *Store) Tokens(ctx context.Context, project string) ([]Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sorted(found, func(a, b Token) int {
+	list := sorted(found, func(a, b Token) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-	}), nil
+	})
+	if err := s.markUsed(ctx, p.ID, list); err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
 func (s *Store) tokensOf(ctx context.Context, projectID string) (map[string]Token, error) {

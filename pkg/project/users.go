@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/mail"
 	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Role is what a user or API key may do.
@@ -39,11 +42,13 @@ type userDocument struct {
 	PasswordHash string `json:"password_hash"`
 }
 
+const userKeys = "user."
+
 // userKey hides the address in a digest, since a key has no room for its
 // characters.
 func userKey(email string) string {
 	sum := sha256.Sum256([]byte(email))
-	return "user." + hex.EncodeToString(sum[:16])
+	return userKeys + hex.EncodeToString(sum[:16])
 }
 
 const maxEmailLen = 254 // RFC 5321, section 4.5.3.1.3
@@ -91,15 +96,133 @@ func (s *Store) newUser(ctx context.Context, email string, password Secret, role
 
 // User finds a user by the address; ErrNotFound where there is none.
 func (s *Store) User(ctx context.Context, email string) (User, error) {
+	u, _, err := s.user(ctx, email)
+	return u.User, err
+}
+
+func (s *Store) user(ctx context.Context, email string) (u userDocument, revision uint64, err error) {
 	clean, err := cleanEmail(email)
 	if err != nil {
-		return User{}, fmt.Errorf("user: %w", ErrNotFound)
+		return u, 0, fmt.Errorf("user: %w", ErrNotFound)
 	}
-	var u userDocument
-	if _, err := s.users.read(ctx, userKey(clean), &u); err != nil {
+	revision, err = s.users.read(ctx, userKey(clean), &u)
+	if errors.Is(err, ErrNotFound) {
+		return u, 0, fmt.Errorf("user %s: %w", clean, ErrNotFound)
+	}
+	return u, revision, err
+}
+
+// maxUserPage bounds one answer of Users.
+const maxUserPage = 1000
+
+// Users lists the users whose addresses sort after the one given, by address,
+// at most limit of them (1 to 1000; 0 means 1000). The last address of a full
+// page is where the next page begins.
+func (s *Store) Users(ctx context.Context, after string, limit int) ([]User, error) {
+	if limit <= 0 || limit > maxUserPage {
+		limit = maxUserPage
+	}
+	found := map[string]User{}
+	err := s.eachUser(ctx, func(u User) {
+		if u.Email > after {
+			found[u.Email] = u
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := sorted(found, func(a, b User) int { return strings.Compare(a.Email, b.Email) })
+	return list[:min(limit, len(list))], nil
+}
+
+func (s *Store) eachUser(ctx context.Context, each func(User)) error {
+	return s.users.scan(ctx, userKeys+"*", func(entry jetstream.KeyValueEntry) error {
+		var u User
+		if err := json.Unmarshal(entry.Value(), &u); err != nil {
+			return fmt.Errorf("read %s: %w", entry.Key(), err)
+		}
+		each(u)
+		return nil
+	})
+}
+
+// ChangeRole gives the user another role; ErrLastAdmin where nobody else is
+// admin.
+func (s *Store) ChangeRole(ctx context.Context, email string, role Role) (User, error) {
+	if err := role.check(); err != nil {
 		return User{}, err
 	}
-	return u.User, nil
+	return s.changeUser(ctx, email, role)
+}
+
+// DeleteUser deletes the user; ErrLastAdmin where nobody else is admin. The
+// user's sessions are not the record's, and are to be ended too.
+func (s *Store) DeleteUser(ctx context.Context, email string) error {
+	_, err := s.changeUser(ctx, email, "")
+	return err
+}
+
+// changeUser gives the user the role, or deletes the user where it is empty. It
+// looks for another admin before and after: two who take each other's role at
+// the same time see it only then, and what takes the last one is undone.
+func (s *Store) changeUser(ctx context.Context, email string, role Role) (User, error) {
+	for range changeAttempts {
+		old, revision, err := s.user(ctx, email)
+		if err != nil {
+			return User{}, err
+		}
+		check := func() error { return nil }
+		if old.Role == RoleAdmin && role != RoleAdmin {
+			check = func() error { return s.anotherAdmin(ctx, old.Email) }
+		}
+		if err := check(); err != nil {
+			return User{}, err
+		}
+		changed := old
+		changed.Role = role
+		revision, err = s.replaceUser(ctx, changed, revision)
+		if errors.Is(err, errSwapped) {
+			continue
+		}
+		if err != nil {
+			return User{}, err
+		}
+		if err := check(); err != nil {
+			return User{}, errors.Join(err, s.putBack(ctx, old, revision))
+		}
+		return changed.User, nil
+	}
+	return User{}, fmt.Errorf("user %s: %w: others change it without pause", email, ErrUnavailable)
+}
+
+// replaceUser writes the user whose revision is still the one given, or deletes
+// one without a role, and tells the next revision: 0 after a deletion.
+func (s *Store) replaceUser(ctx context.Context, u userDocument, revision uint64) (uint64, error) {
+	if u.Role == "" {
+		return 0, s.users.remove(ctx, userKey(u.Email), revision)
+	}
+	return s.users.swap(ctx, userKey(u.Email), u, revision)
+}
+
+// anotherAdmin is ErrLastAdmin unless somebody else than the user is admin.
+func (s *Store) anotherAdmin(ctx context.Context, email string) error {
+	found := false
+	err := s.eachUser(ctx, func(u User) {
+		found = found || u.Role == RoleAdmin && u.Email != email
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("user %s: %w", email, ErrLastAdmin)
+	}
+	return err
+}
+
+// putBack undoes a change of the user, unless somebody else changed it since.
+func (s *Store) putBack(ctx context.Context, old userDocument, revision uint64) error {
+	err := s.users.put(context.WithoutCancel(ctx), userKey(old.Email), old, revision)
+	if errors.Is(err, errSwapped) {
+		return nil
+	}
+	return err
 }
 
 // SignIn finds the user whose address and password these are. ErrCredentials

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -180,13 +181,13 @@ func TestAPIKeyIsKnownUntilItIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := store.AddAPIKey(t.Context(), "own again", RoleMember, NewSecret(strings.Repeat("k", 32)))
-	if err != nil || again != brought {
+	if err != nil || !reflect.DeepEqual(again, brought) {
 		t.Errorf("added again: %+v: %v", again, err)
 	}
-	if found, err := store.APIKey(t.Context(), value.Reveal()); err != nil || found != made {
+	if found, err := store.APIKey(t.Context(), value.Reveal()); err != nil || !reflect.DeepEqual(found, made) {
 		t.Errorf("%+v: %v", found, err)
 	}
-	if list, err := store.APIKeys(t.Context()); err != nil || len(list) != 2 || list[0] != made || list[1] != brought {
+	if list, err := store.APIKeys(t.Context()); err != nil || !reflect.DeepEqual(list, []APIKey{made, brought}) {
 		t.Errorf("%+v: %v", list, err)
 	}
 	if err := store.DeleteAPIKey(t.Context(), made.ID); err != nil {
@@ -199,6 +200,242 @@ func TestAPIKeyIsKnownUntilItIsDeleted(t *testing.T) {
 	}
 	if err := store.DeleteAPIKey(t.Context(), made.ID); !errors.Is(err, ErrNotFound) {
 		t.Errorf("deleted twice: %v", err)
+	}
+}
+
+func TestAPIKeyMayWhatItsRoleAndProjectsAllow(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	mine, err := store.CreateProject(t.Context(), "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := store.CreateProject(t.Context(), "theirs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		role     Role
+		projects []string
+		may      string // read mine, write mine, read theirs, write theirs, manage
+	}{
+		{RoleAdmin, nil, "rwRWm"},
+		{RoleAdmin, []string{"mine"}, "rw"},
+		{RoleMember, nil, "rR"},
+		{RoleMember, []string{"mine"}, "r"},
+		{RoleMember, []string{"mine", "theirs"}, "rR"},
+	} {
+		_, value, err := store.CreateAPIKey(t.Context(), "x", c.role, c.projects...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := store.APIKey(t.Context(), value.Reveal())
+		if got := rights(key, mine, theirs); err != nil || got != c.may {
+			t.Errorf("%s %q: %q, want %q: %v", c.role, c.projects, got, c.may, err)
+		}
+	}
+	for _, key := range []APIKey{{}, {Role: "root"}, {Projects: []string{mine.ID}}} {
+		if got := rights(key, mine, theirs); got != "" {
+			t.Errorf("%+v may %q", key, got)
+		}
+	}
+	admin := APIKey{Role: RoleAdmin}
+	if admin.May(Project{}, false) {
+		t.Error("may read from no project")
+	}
+}
+
+// rights spells what the key may do with two projects, and with all.
+func rights(key APIKey, mine, theirs Project) string {
+	var may strings.Builder
+	for _, c := range []struct {
+		letter  byte
+		allowed bool
+	}{
+		{'r', key.May(mine, false)}, {'w', key.May(mine, true)}, {'R', key.May(theirs, false)}, {'W', key.May(theirs, true)},
+		{'m', key.MayManage()},
+	} {
+		if c.allowed {
+			may.WriteByte(c.letter)
+		}
+	}
+	return may.String()
+}
+
+func TestAPIKeySaysNothingToALaterProjectOfTheName(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	if _, err := store.CreateProject(t.Context(), "demo"); err != nil {
+		t.Fatal(err)
+	}
+	key, _, err := store.CreateAPIKey(t.Context(), "x", RoleAdmin, "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.DeleteProject(t.Context(), "demo"); err != nil {
+		t.Fatal(err)
+	}
+	again, err := store.CreateProject(t.Context(), "demo")
+	if err != nil || key.May(again, false) || key.MayManage() {
+		t.Errorf("the key of a project that is gone opens another: %v", err)
+	}
+	for _, projects := range [][]string{{"missing"}, {"demo", ""}, make([]string, maxKeyProjects+1)} {
+		var invalid *InvalidError
+		_, _, err := store.CreateAPIKey(t.Context(), "x", RoleAdmin, projects...)
+		if !errors.As(err, &invalid) || invalid.Field != "projects" {
+			t.Errorf("%.2q: %v", projects, err)
+		}
+	}
+}
+
+func TestAPIKeysAreBounded(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	store.maxKeys = 3
+	for range store.maxKeys {
+		if _, _, err := store.CreateAPIKey(t.Context(), "x", RoleMember); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := store.CreateAPIKey(t.Context(), "x", RoleMember); !errors.Is(err, ErrFull) {
+		t.Errorf("one too many: %v", err)
+	}
+	if list, err := store.APIKeys(t.Context()); err != nil || len(list) != store.maxKeys {
+		t.Errorf("%d keys: %v", len(list), err)
+	}
+}
+
+// addUsers makes users without the cost of a password each.
+func addUsers(t *testing.T, store *Store, role Role, emails ...string) {
+	t.Helper()
+	for _, email := range emails {
+		u := userDocument{User{email, role, now()}, unknownUserHash}
+		if _, err := store.users.create(t.Context(), userKey(email), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestUsersAreListedByAddressAndPage(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	addUsers(t, store, RoleMember, "d@x.org", "a@x.org", "c@x.org", "b@x.org")
+	for _, c := range []struct {
+		after string
+		limit int
+		want  string
+	}{{"", 0, "abcd"}, {"a@x.org", 2, "bc"}, {"c@x.org", 5000, "d"}, {"d@x.org", 1, ""}} {
+		list, err := store.Users(t.Context(), c.after, c.limit)
+		var got string
+		for _, u := range list {
+			got += u.Email[:1]
+		}
+		if err != nil || got != c.want {
+			t.Errorf("after %q: %q, want %q: %v", c.after, got, c.want, err)
+		}
+	}
+}
+
+func TestUsersRoleCanBeChangedAndTheUserDeleted(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	addUsers(t, store, RoleAdmin, "ann@x.org")
+	addUsers(t, store, RoleMember, "bob@x.org")
+	if u, err := store.ChangeRole(t.Context(), " BOB@x.org", RoleAdmin); err != nil || u.Role != RoleAdmin {
+		t.Errorf("%+v: %v", u, err)
+	}
+	if u, err := store.User(t.Context(), "bob@x.org"); err != nil || u.Role != RoleAdmin {
+		t.Errorf("%+v: %v", u, err)
+	}
+	if err := store.DeleteUser(t.Context(), "ann@x.org"); err != nil {
+		t.Error(err)
+	}
+	for name, err := range map[string]error{
+		"delete again": store.DeleteUser(t.Context(), "ann@x.org"),
+		"delete none":  store.DeleteUser(t.Context(), "no address"),
+		"find":         func() error { _, err := store.User(t.Context(), "ann@x.org"); return err }(),
+		"change":       func() error { _, err := store.ChangeRole(t.Context(), "ann@x.org", RoleMember); return err }(),
+	} {
+		if !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var invalid *InvalidError
+	if _, err := store.ChangeRole(t.Context(), "bob@x.org", ""); !errors.As(err, &invalid) || invalid.Field != "role" {
+		t.Errorf("no role: %v", err)
+	}
+}
+
+func TestLastAdminStaysOne(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	addUsers(t, store, RoleAdmin, "ann@x.org")
+	addUsers(t, store, RoleMember, "bob@x.org")
+	_, err := store.ChangeRole(t.Context(), "ann@x.org", RoleMember)
+	for _, err := range []error{err, store.DeleteUser(t.Context(), "ann@x.org")} {
+		if !errors.Is(err, ErrLastAdmin) {
+			t.Error(err)
+		}
+	}
+	if err := store.DeleteUser(t.Context(), "bob@x.org"); err != nil {
+		t.Errorf("a member: %v", err)
+	}
+}
+
+func TestAdminsWhoRemoveEachOtherLeaveOne(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	for round := range 10 {
+		emails := []string{fmt.Sprintf("a%d@x.org", round), fmt.Sprintf("b%d@x.org", round), fmt.Sprintf("c%d@x.org", round)}
+		addUsers(t, store, RoleAdmin, emails...)
+		var callers sync.WaitGroup
+		left, err := store.Users(t.Context(), "", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, u := range left {
+			callers.Go(func() {
+				var err error
+				if i%2 == 0 {
+					err = store.DeleteUser(t.Context(), u.Email)
+				} else {
+					_, err = store.ChangeRole(t.Context(), u.Email, RoleMember)
+				}
+				if err != nil && !errors.Is(err, ErrLastAdmin) && u.Role == RoleAdmin {
+					t.Error(err)
+				}
+			})
+		}
+		callers.Wait()
+		if err := store.anotherAdmin(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAdminTakenInARaceIsPutBack(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	addUsers(t, store, RoleAdmin, "ann@x.org")
+	for _, role := range []Role{"", RoleMember} {
+		old, revision, err := store.user(t.Context(), "ann@x.org")
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := old
+		changed.Role = role
+		if revision, err = store.replaceUser(t.Context(), changed, revision); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.putBack(t.Context(), old, revision); err != nil {
+			t.Error(err)
+		}
+		if err := store.putBack(t.Context(), changed, revision); err != nil { // too late: left as it is
+			t.Error(err)
+		}
+		if u, err := store.User(t.Context(), "ann@x.org"); err != nil || u.Role != RoleAdmin {
+			t.Errorf("%+v: %v", u, err)
+		}
 	}
 }
 

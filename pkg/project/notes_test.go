@@ -1,0 +1,248 @@
+package project
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// uses is a useRecorder that keeps what it gets, or fails.
+type uses struct {
+	mu    sync.Mutex
+	got   []Use
+	calls int
+	fails bool
+}
+
+func (u *uses) RecordUses(_ context.Context, got []Use) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.calls++
+	if u.fails {
+		return errors.New("no record")
+	}
+	u.got = append(u.got, got...)
+	return nil
+}
+
+func (u *uses) fail(fails bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fails = fails
+}
+
+// taken is what was written since it was last asked for.
+func (u *uses) taken() []Use {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	got := u.got
+	u.got = nil
+	return got
+}
+
+// noteIn runs a writer of notes in a bubble with a clock of its own.
+func noteIn(t *testing.T, test func(t *testing.T, notes *useNotes, record *uses, log *sink)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		record, log := &uses{}, &sink{}
+		notes := newUseNotes(record, newHealth(slog.New(slog.NewTextHandler(log, nil)), "uses"))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1) // run's answer, so that it never waits for the test
+		go func() { done <- notes.run(ctx) }()
+		test(t, notes, record, log)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestUseOfATokenIsWrittenOnceAMinute(t *testing.T) {
+	noteIn(t, func(t *testing.T, notes *useNotes, record *uses, _ *sink) {
+		for range 600 { // ten minutes
+			notes.note(Use{"p~1", "busy", time.Now()})
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if n := len(record.taken()); n < 9 || n > 11 {
+			t.Errorf("written %d times", n)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if len(notes.written) != 0 {
+			t.Errorf("%d are remembered of a token that is used no more", len(notes.written))
+		}
+	})
+}
+
+func TestFirstUseOfATokenIsSeenSoon(t *testing.T) {
+	noteIn(t, func(t *testing.T, notes *useNotes, record *uses, _ *sink) {
+		time.Sleep(time.Hour)
+		use := Use{"p~1", "new", time.Now()}
+		notes.note(use)
+		time.Sleep(usePause)
+		synctest.Wait()
+		if got := record.taken(); len(got) != 1 || got[0] != use {
+			t.Errorf("%+v", got)
+		}
+		if record.calls != 1 {
+			t.Errorf("written %d times, mostly nothing", record.calls)
+		}
+	})
+}
+
+func TestUsesWaitForARecordThatFails(t *testing.T) {
+	noteIn(t, func(t *testing.T, notes *useNotes, record *uses, log *sink) {
+		record.fail(true)
+		for i := range 10 {
+			notes.note(Use{"p~1", fmt.Sprint(i), time.Now()})
+			time.Sleep(10 * usePause)
+		}
+		record.fail(false)
+		time.Sleep(2 * usePause)
+		synctest.Wait()
+		if n := len(record.taken()); n != 10 {
+			t.Errorf("%d of 10 were written", n)
+		}
+		if strings.Count(log.String(), "uses failed") != 1 || strings.Count(log.String(), "uses recovered") != 1 {
+			t.Errorf("logged:\n%s", log)
+		}
+	})
+}
+
+func TestWhatWaitsIsWrittenAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		record := &uses{}
+		notes := newUseNotes(record, newHealth(slog.New(slog.DiscardHandler), "uses"))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		notes.note(Use{"p~1", "t", time.Now()})
+		if err := notes.run(ctx); err != nil || len(record.taken()) != 1 {
+			t.Errorf("nothing was written: %v", err)
+		}
+	})
+}
+
+func TestNotingAUseNeverWaitsAndIsBounded(t *testing.T) {
+	t.Parallel()
+	notes := newUseNotes(&uses{fails: true}, newHealth(slog.New(slog.DiscardHandler), "uses"))
+	for i := range maxUsesNoted + 10 { // nobody takes them
+		notes.note(Use{"p~1", fmt.Sprint(i), now()})
+	}
+	if n := notes.dropped.Load(); n != 10 {
+		t.Errorf("%d were dropped", n)
+	}
+	for i := range maxUsesWaiting + 10 {
+		notes.add(Use{"p~1", fmt.Sprint(i), now()})
+	}
+	if n := len(notes.waiting); n != maxUsesWaiting || notes.dropped.Load() != 20 {
+		t.Errorf("%d wait, %d were dropped", n, notes.dropped.Load())
+	}
+}
+
+func TestTokensTellWhenTheyWereLastUsed(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	used, value := newToken(t, store, "my.shop")
+	if _, _, err := store.CreateToken(t.Context(), "my.shop", "unused"); err != nil {
+		t.Fatal(err)
+	}
+	cache := newCache(t, store, NewMemoryShared())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1) // Run's answer
+	go func() { done <- cache.Run(ctx) }()
+	before := now().Truncate(time.Second)
+	known(t, cache, value)
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	list, err := store.Tokens(t.Context(), "my.shop")
+	if err != nil || len(list) != 2 || list[0].ID != used.ID {
+		t.Fatalf("%+v: %v", list, err)
+	}
+	if at := list[0].LastUsed; at.Before(before) || at.After(now()) {
+		t.Errorf("used at %s, want after %s", at, before)
+	}
+	if !list[1].LastUsed.IsZero() {
+		t.Errorf("an unused token: %s", list[1].LastUsed)
+	}
+}
+
+func TestRecordedUsesOnlyGoForward(t *testing.T) {
+	t.Parallel()
+	server := startNATS(t, t.TempDir())
+	store := connect(t, server.URL())
+	token, _ := newToken(t, store, "demo")
+	latest := now().Truncate(time.Second)
+	var callers sync.WaitGroup
+	for i := range 8 { // eight processes at once
+		process := connect(t, server.URL())
+		callers.Go(func() {
+			use := Use{token.ProjectID, token.ID, latest.Add(-time.Duration(i) * time.Minute)}
+			other := Use{token.ProjectID, fmt.Sprintf("%032x", i), latest}
+			if err := process.RecordUses(t.Context(), []Use{use, other}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+	var document usesDocument
+	if _, err := store.uses.read(t.Context(), useKeys+idKey(token.ProjectID), &document); err != nil || len(document.Tokens) != 9 {
+		t.Errorf("%d tokens are kept: %v", len(document.Tokens), err)
+	}
+	list, err := store.Tokens(t.Context(), "demo")
+	if err != nil || !list[0].LastUsed.Equal(latest) {
+		t.Errorf("last used %s, want %s: %v", list[0].LastUsed, latest, err)
+	}
+}
+
+func TestUsesOfDeletedTokensMakeRoom(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	token, _ := newToken(t, store, "demo")
+	uses := make([]Use, 2*maxTokens)
+	for i := range uses {
+		uses[i] = Use{token.ProjectID, fmt.Sprintf("%032x", i), time.Unix(1_800_000_000+int64(i), 0)}
+	}
+	if err := store.RecordUses(t.Context(), uses); err != nil { // also: fits the bucket
+		t.Fatal(err)
+	}
+	var document usesDocument
+	if _, err := store.uses.read(t.Context(), useKeys+idKey(token.ProjectID), &document); err != nil {
+		t.Fatal(err)
+	}
+	_, oldest := document.Tokens[uses[0].TokenID]
+	_, newest := document.Tokens[uses[len(uses)-1].TokenID]
+	if len(document.Tokens) != maxTokens || oldest || !newest {
+		t.Errorf("%d are kept, the oldest %v, the newest %v", len(document.Tokens), oldest, newest)
+	}
+}
+
+func TestWarmTokenIsNotedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	_, value := newToken(t, store, "demo")
+	cache := newCache(t, store, nil)
+	known(t, cache, value)
+	for range 100 {
+		known(t, cache, value)
+	}
+	if n := len(cache.notes.noted); n != 1 {
+		t.Errorf("noted %d times", n)
+	}
+	e, _ := cache.known.GetIfPresent(mustDigest(t, value).ID())
+	cache.noteUse(e.token, cache.now()+useEvery)
+	cache.noteUse(e.token, cache.now()+useEvery)
+	if n := len(cache.notes.noted); n != 2 {
+		t.Errorf("noted %d times a minute later", n)
+	}
+}
