@@ -3,6 +3,7 @@ package ingest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,44 +13,58 @@ import (
 
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/project"
-	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// logs is a log's way from the request to the queue.
-func (s *Server) logs(c echo.Context) error {
-	identity, err := s.admit(c)
-	if err != nil {
-		return err
-	}
-	r := s.take(record.KindLog, identity)
-	defer s.give(r)
-	body, err := r.read(c.Request())
-	if err != nil {
-		return err
-	}
-	result := r.decoder.Logs(body, r.defaults(s.deps.Now()), r.addLog)
-	return s.publish(c, r, result, stream.Logs)
-}
+// logs takes logs in.
+func (s *Server) logs(c echo.Context) error { return s.receive(c, stream.Logs, (*request).decodeLogs) }
 
-// events is an event's way from the request to the queue.
+// events takes events in.
 func (s *Server) events(c echo.Context) error {
-	identity, err := s.admit(c)
+	return s.receive(c, stream.Events, (*request).decodeEvents)
+}
+
+// receive is a record's way from the request to the queue, each step once.
+func (s *Server) receive(c echo.Context, kind stream.Kind, decode func(r *request, body []byte, now time.Time) decode.Result) error {
+	identity, err := s.authenticate(c)
 	if err != nil {
 		return err
 	}
-	r := s.take(record.KindEvent, identity)
+	if err := s.quotaLeft(c, identity); err != nil {
+		return err
+	}
+	r := s.take(kind, identity)
 	defer s.give(r)
 	body, err := r.read(c.Request())
 	if err != nil {
 		return err
 	}
-	result := r.decoder.Events(body, r.defaults(s.deps.Now()), r.addEvent)
-	return s.publish(c, r, result, stream.Events)
+	result := decode(r, body, s.deps.Now())
+	s.metrics.rejected(result.Rejected, result.RejectedTotal)
+	if result.Accepted == 0 {
+		return result.Err()
+	}
+	grant, err := s.takeQuota(c, r, result.Accepted)
+	if err != nil {
+		return err
+	}
+	ack, err := s.publish(c, r, kind, result.Accepted)
+	if ack.Duplicate || err != nil && !errors.Is(err, stream.ErrUnknown) {
+		s.deps.Limiter.Refund(grant, result.Accepted, r.size)
+	}
+	if err != nil {
+		return err
+	}
+	if ack.Duplicate {
+		c.Response().Header().Set("Idempotency-Replayed", "true")
+	}
+	s.metrics.accepted(kind, result.Accepted, r.size)
+	return accepted(c, r, result)
 }
 
-// admit answers who sends, or why he may not.
-func (s *Server) admit(c echo.Context) (project.Identity, error) {
+// authenticate answers who sends, or why he may not.
+func (s *Server) authenticate(c echo.Context) (project.Identity, error) {
 	if s.deps.Health.Draining() {
 		return project.Identity{}, errDraining
 	}
@@ -67,6 +82,39 @@ func (s *Server) admit(c echo.Context) (project.Identity, error) {
 	return identity, nil
 }
 
+// quotaLeft refuses a project whose quota is spent, before its body is read.
+// How many records the body holds is not known then: it counts as one.
+func (s *Server) quotaLeft(c echo.Context, identity project.Identity) error {
+	err := s.deps.Limiter.Spent(c.Request().Context(), identity.ProjectID, limits(identity))
+	if err != nil {
+		s.drops.add(identity, reason(err), 1, max(0, c.Request().ContentLength))
+	}
+	return err
+}
+
+// takeQuota counts the request's records against the project's quotas.
+func (s *Server) takeQuota(c echo.Context, r *request, records int) (quota.Grant, error) {
+	grant, err := s.deps.Limiter.Take(c.Request().Context(), r.identity.ProjectID, limits(r.identity), records, r.size)
+	if err != nil {
+		s.drops.add(r.identity, reason(err), records, r.size)
+	}
+	return grant, err
+}
+
+func limits(identity project.Identity) quota.Limits {
+	q := identity.Quotas
+	return quota.Limits{Rate: q.Rate, DailyRecords: q.DailyRecords, MonthlyBytes: q.MonthlyBytes}
+}
+
+// reason is the name of the quota that an error is about.
+func reason(err error) string {
+	var exceeded *quota.Exceeded
+	if errors.As(err, &exceeded) {
+		return string(exceeded.Quota)
+	}
+	return "quota"
+}
+
 // bearer is the token of an Authorization header; the scheme is case-blind.
 func bearer(header string) (token string, ok bool) {
 	scheme, token, found := strings.Cut(strings.TrimSpace(header), " ")
@@ -77,32 +125,20 @@ func bearer(header string) (token string, ok bool) {
 	return token, token != ""
 }
 
-// publish puts the request's records on the queue and answers.
-func (s *Server) publish(c echo.Context, r *request, result decode.Result, kind stream.Kind) error {
-	s.metrics.rejected(result.Rejected, result.RejectedTotal)
-	if result.Accepted == 0 {
-		return result.Err()
-	}
+// publish puts the request's records on the queue.
+func (s *Server) publish(c echo.Context, r *request, kind stream.Kind, records int) (stream.Ack, error) {
 	id, err := idempotencyID(c.Request().Header, r.identity, kind)
 	if err != nil {
-		return err
+		return stream.Ack{}, err
 	}
-	ack, err := s.deps.Publisher.Publish(c.Request().Context(), stream.Message{
+	return s.deps.Publisher.Publish(c.Request().Context(), stream.Message{
 		Kind:    kind,
 		Notify:  r.notify,
 		Project: r.identity.ProjectID,
 		ID:      id,
 		Parts:   r.parts(),
-		Records: result.Accepted,
+		Records: records,
 	})
-	if err != nil {
-		return err
-	}
-	if ack.Duplicate {
-		c.Response().Header().Set("Idempotency-Replayed", "true")
-	}
-	s.metrics.accepted(kind, result.Accepted, r.size)
-	return accepted(c, r, result)
 }
 
 // maxIdempotencyKey is the longest Idempotency-Key, in bytes.

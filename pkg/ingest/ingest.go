@@ -22,6 +22,7 @@ import (
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
@@ -35,6 +36,13 @@ type Authenticator interface {
 // stream.Publisher does.
 type Publisher interface {
 	Publish(ctx context.Context, m stream.Message) (stream.Ack, error)
+}
+
+// Limiter says whether a project may send; quota.Limiter does.
+type Limiter interface {
+	Spent(ctx context.Context, project string, l quota.Limits) error
+	Take(ctx context.Context, project string, l quota.Limits, records int, bytes int64) (quota.Grant, error)
+	Refund(g quota.Grant, records int, bytes int64)
 }
 
 // Config is for operators.
@@ -70,6 +78,7 @@ type Deps struct {
 	Registry  prometheus.Registerer
 	Health    *telemetry.Health
 	Auth      Authenticator
+	Limiter   Limiter
 	Publisher Publisher
 	Now       func() time.Time
 }
@@ -79,6 +88,7 @@ type Server struct {
 	cfg      Config
 	deps     Deps
 	metrics  *metrics
+	drops    *drops
 	echo     *echo.Echo
 	requests sync.Pool // of *request
 }
@@ -88,7 +98,11 @@ const maxHeaderBytes = 16 << 10
 
 // New lays the routes; it starts nothing.
 func New(cfg Config, deps Deps) *Server {
-	s := &Server{cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), echo: echo.New()}
+	s := &Server{
+		cfg: cfg, deps: deps, echo: echo.New(),
+		metrics: newMetrics(deps.Registry),
+		drops:   newDrops(deps.Publisher, deps.Logger, deps.Now),
+	}
 	s.requests.New = func() any { return newRequest(cfg.Limits) }
 	s.echo.HTTPErrorHandler = s.answerError
 	s.echo.IPExtractor = echo.ExtractIPDirect()
@@ -112,6 +126,9 @@ func (s *Server) route(path string, handler echo.HandlerFunc) {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
+
+// CountDrops sends the counts of refused records to the queue until ctx ends.
+func (s *Server) CountDrops(ctx context.Context) error { return s.drops.run(ctx) }
 
 // Run serves the listener until ctx ends, then lets the requests under way
 // finish.

@@ -20,6 +20,7 @@ import (
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
@@ -30,6 +31,7 @@ type bench struct {
 	server   *Server
 	health   *telemetry.Health
 	topology *stream.Topology
+	store    *project.Store
 	nats     *embedded.NATS
 	token    string
 }
@@ -53,10 +55,10 @@ func newBench(t *testing.T, streams stream.Config) *bench {
 	if b.topology, err = stream.Open(ctx, js, streams); err != nil {
 		t.Fatal(err)
 	}
-	store, err := project.Open(ctx, js, project.StoreConfig{})
-	if err != nil {
+	if b.store, err = project.Open(ctx, js, project.StoreConfig{}); err != nil {
 		t.Fatal(err)
 	}
+	store := b.store
 	if _, err := store.CreateProject(ctx, "shop"); err != nil {
 		t.Fatal(err)
 	}
@@ -73,10 +75,12 @@ func newBench(t *testing.T, streams stream.Config) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	limiter := quota.NewMemory(quota.Config{})
+	running(t, limiter.Run)
 	running(t, cache.Run)
 	running(t, publisher.Run)
 	b.server = New(Config{Limits: decode.DefaultLimits(), MaxConnections: 100, HeaderTimeout: time.Second, BodyTimeout: time.Second, IdleTimeout: time.Minute}, Deps{
-		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: b.health, Auth: cache, Publisher: publisher, Now: time.Now,
+		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: b.health, Auth: cache, Limiter: limiter, Publisher: publisher, Now: time.Now,
 	})
 	return b
 }

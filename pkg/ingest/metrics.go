@@ -5,6 +5,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -43,7 +44,7 @@ func (m *metrics) rejected(listed []decode.Rejection, total int) {
 }
 
 // watchParts shows what the token cache and the publisher count themselves.
-func watchParts(registry prometheus.Registerer, cache *project.Cache, publisher *stream.Publisher) {
+func watchParts(registry prometheus.Registerer, cache *project.Cache, publisher *stream.Publisher, limiter quota.Limiter) {
 	counter := func(name, help string, read func() uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "logboom_ingest_" + name + "_total", Help: help}, func() float64 { return float64(read()) })
 	}
@@ -54,6 +55,12 @@ func watchParts(registry prometheus.Registerer, cache *project.Cache, publisher 
 		counter("token_unavailable", "Tokens that nobody could tell about.", func() uint64 { return cache.Stats().Unavailable }),
 		counter("shared_cache_failures", "Operations of the shared cache that failed or took too long.", func() uint64 { return cache.Stats().SharedErrors }),
 		counter("messages", "Messages put on the queue; records over messages tell how well senders share them.", func() uint64 { return publisher.Stats().Messages }),
+		counter("quota_refusals_rate", "Requests refused for the quota rate.", func() uint64 { return limiter.Stats().RefusedRate }),
+		counter("quota_refusals_daily_records", "Requests refused for the quota daily_records.", func() uint64 { return limiter.Stats().RefusedDailyRecords }),
+		counter("quota_refusals_monthly_bytes", "Requests refused for the quota monthly_bytes.", func() uint64 { return limiter.Stats().RefusedMonthlyBytes }),
+		counter("quota_round_trips", "Questions about quotas to Redis.", func() uint64 { return limiter.Stats().RoundTrips }),
+		counter("quota_failures", "Of these, not answered in time.", func() uint64 { return limiter.Stats().Failures }),
+		counter("quota_fallbacks", "Requests decided by what the process knows, since Redis was away.", func() uint64 { return limiter.Stats().Fallbacks }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "logboom_ingest_pending_bytes", Help: "Bytes that wait for the queue's confirmation."},
 			func() float64 { return float64(publisher.Stats().Pending) }),
 	)

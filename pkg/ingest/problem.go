@@ -11,6 +11,7 @@ import (
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/problem"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
@@ -27,10 +28,13 @@ const retryAfter = 2 * time.Second
 // problemOf is the one place where errors become answers.
 func problemOf(err error) problem.Problem {
 	var body *decode.Error
+	var spent *quota.Exceeded
 	var routing *echo.HTTPError
 	switch {
 	case errors.As(err, &body):
 		return bodyProblem(body)
+	case errors.As(err, &spent):
+		return quotaProblem(spent)
 	case errors.Is(err, errMissingToken):
 		return problem.Problem{Status: http.StatusUnauthorized, Code: "missing_token", Detail: errMissingToken.Error()}
 	case errors.Is(err, project.ErrMalformed), errors.Is(err, project.ErrUnknownToken):
@@ -61,6 +65,18 @@ func queueProblem(err error) problem.Problem {
 		p.Detail = "the token could not be checked"
 	case errors.Is(err, telemetry.ErrPanic):
 		return problem.Problem{Status: http.StatusInternalServerError, Code: "internal_error", Detail: "the request could not be handled"}
+	}
+	return p
+}
+
+func quotaProblem(spent *quota.Exceeded) problem.Problem {
+	p := problem.Problem{
+		Status: http.StatusTooManyRequests, Code: "quota_exceeded", Detail: "the project's quota " + string(spent.Quota) + " is spent",
+		Quota:      &problem.Quota{Name: string(spent.Quota), Limit: spent.Limit, Remaining: spent.Remaining, Reset: spent.Reset.UTC()},
+		RetryAfter: spent.RetryAfter,
+	}
+	if spent.Quota == quota.Rate {
+		p.Code = "rate_limited"
 	}
 	return p
 }

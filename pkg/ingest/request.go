@@ -7,6 +7,7 @@ import (
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/stream"
 )
 
 // maxSectionBytes is where a body's rows are cut into another section, so that
@@ -39,9 +40,12 @@ func newRequest(limits decode.Limits) *request {
 }
 
 // take is a request's scratch memory, from the pool.
-func (s *Server) take(kind record.Kind, identity project.Identity) *request {
+func (s *Server) take(kind stream.Kind, identity project.Identity) *request {
 	r := s.requests.Get().(*request)
-	r.kind, r.identity = kind, identity
+	r.kind, r.identity = record.KindLog, identity
+	if kind == stream.Events {
+		r.kind = record.KindEvent
+	}
 	r.used, r.notify, r.size = 0, false, 0
 	return r
 }
@@ -63,6 +67,16 @@ func (r *request) read(req *http.Request) ([]byte, error) {
 	}
 	r.body = body
 	return body, nil
+}
+
+// decodeLogs turns the body into rows of logs.
+func (r *request) decodeLogs(body []byte, now time.Time) decode.Result {
+	return r.decoder.Logs(body, r.defaults(now), r.addLog)
+}
+
+// decodeEvents turns the body into rows of events.
+func (r *request) decodeEvents(body []byte, now time.Time) decode.Result {
+	return r.decoder.Events(body, r.defaults(now), r.addEvent)
 }
 
 func (r *request) defaults(now time.Time) decode.Defaults {

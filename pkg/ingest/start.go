@@ -8,6 +8,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
@@ -18,6 +19,7 @@ type Connections struct {
 	Topology *stream.Topology
 	Store    *project.Store
 	Shared   project.Shared
+	Limiter  quota.Limiter
 }
 
 // Start composes the service from its settings and connections and adds its
@@ -31,18 +33,20 @@ func Start(p *telemetry.Process, settings config.Intake, conn Connections) (net.
 	if err != nil {
 		return nil, err
 	}
-	watchParts(p.Registry, cache, publisher)
+	watchParts(p.Registry, cache, publisher, conn.Limiter)
 	listener, err := net.Listen("tcp", settings.IngestAddr)
 	if err != nil {
 		return nil, fmt.Errorf("--ingest-addr: %w", err)
 	}
 	server := New(FromSettings(settings), Deps{
-		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Auth: cache, Publisher: publisher, Now: time.Now,
+		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Auth: cache, Limiter: conn.Limiter, Publisher: publisher, Now: time.Now,
 	})
 	p.Logger.Info("ingest port open", "addr", listener.Addr().String())
 	p.Health.Add("queue", conn.Topology.Healthy)
 	p.Go("token cache", cache.Run)
 	p.Go("publisher", publisher.Run)
+	p.Go("quotas", conn.Limiter.Run)
+	p.Go("counts of refused records", server.CountDrops)
 	p.Go("intake", func(ctx context.Context) error { return server.Run(ctx, listener) })
 	return listener.Addr(), nil
 }
