@@ -16,22 +16,38 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
-// Reader finds stored records; clickhouse.Client does.
+// Reader finds stored records and counts them; clickhouse.Client does.
 type Reader interface {
 	Logs(ctx context.Context, q clickhouse.LogQuery) (clickhouse.LogPage, error)
 	Events(ctx context.Context, q clickhouse.EventQuery) (clickhouse.EventPage, error)
+	Usage(ctx context.Context, project string, from, to time.Time) ([]clickhouse.UsageHour, error)
 }
 
-// Directory knows projects and API keys; project.Store does.
+// Directory is the record of projects, their tokens and alerts, and of API keys;
+// project.Store is.
 type Directory interface {
-	Project(ctx context.Context, name string) (project.Project, error)
 	APIKey(ctx context.Context, value string) (project.APIKey, error)
+
+	CreateProject(ctx context.Context, name string) (project.Project, error)
+	Project(ctx context.Context, name string) (project.Project, error)
+	Projects(ctx context.Context, after string, limit int) ([]project.Project, error)
+	ChangeSettings(ctx context.Context, name string, change func(*project.Settings)) (project.Project, error)
+	DeleteProject(ctx context.Context, name string) (project.Project, error)
+
+	CreateToken(ctx context.Context, project, name string) (project.Token, project.Secret, error)
+	Tokens(ctx context.Context, project string) ([]project.Token, error)
+	DeleteToken(ctx context.Context, project, id string) error
+
+	Alerts(ctx context.Context, name string) (project.Alerts, error)
+	ChangeAlerts(ctx context.Context, name string, change func(*project.Alerts)) (project.Alerts, error)
+	ClearAlerts(ctx context.Context, name string) error
 }
 
 // Config is for operators.
@@ -53,13 +69,22 @@ type Deps struct {
 	Health    *telemetry.Health
 	Reader    Reader
 	Directory Directory
+	Audit     Audit
+
+	// What is left of deleted projects is cleared away through these. Without
+	// Graves or Eraser (nil) their rows stay until their retention ends.
+	Sweeper Sweeper
+	Graves  Graves
+	Eraser  Eraser
 }
 
 // Server answers the admin routes.
 type Server struct {
-	cfg  Config
-	deps Deps
-	echo *echo.Echo
+	cfg         Config
+	deps        Deps
+	echo        *echo.Echo
+	cleanup     *cleanup
+	description openAPI
 }
 
 // maxHeaderBytes bounds a request's head.
@@ -67,24 +92,31 @@ const maxHeaderBytes = 16 << 10
 
 // New lays the routes; it starts nothing.
 func New(cfg Config, deps Deps) *Server {
-	s := &Server{cfg: cfg, deps: deps, echo: echo.New()}
+	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), cleanup: newCleanup(deps)}
 	s.echo.HTTPErrorHandler = s.answerError
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.Pre(telemetry.NewRequests("admin", deps.Logger, deps.Registry).Observe)
 	s.echo.GET("/livez", echo.WrapHandler(http.HandlerFunc(deps.Health.Livez)))
 	s.echo.GET("/readyz", echo.WrapHandler(http.HandlerFunc(deps.Health.Readyz)))
-	api := s.echo.Group("/api/v1", s.authenticate)
-	api.GET("/projects/:project/logs", s.logs)
-	api.GET("/projects/:project/events", s.events)
+	routes := s.routes()
+	s.description = describe(routes)
+	s.lay(routes)
 	return s
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// Run serves the listener until ctx ends, then lets the requests under way
-// finish.
+// Run serves the listener and clears away what is left of deleted projects,
+// until ctx ends; then it lets the requests under way finish.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.cleanup.run(ctx) })
+	group.Go(func() error { return s.serve(ctx, listener) })
+	return group.Wait()
+}
+
+func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: 5 * time.Second,

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,9 +12,11 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
@@ -31,13 +35,35 @@ type bench struct {
 	store  *project.Store
 	client *clickhouse.Client
 	nats   *embedded.NATS
-	key    string
+	js     jetstream.JetStream
+	graves Graves
+	eraser *recorder
+	log    lockedBuffer
+	key    string // an admin's, for all projects
+}
+
+// lockedBuffer keeps what several goroutines write.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	ctx := t.Context()
-	b := &bench{}
+	b := &bench{eraser: &recorder{told: make(chan string, 100)}}
 	var err error
 	if b.nats, err = embedded.StartNATS(ctx, embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30}); err != nil {
 		t.Fatal(err)
@@ -48,14 +74,14 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	if b.store, err = project.Open(ctx, js, project.StoreConfig{}); err != nil {
+	b.js = js
+	if b.store, err = project.Open(ctx, js, project.StoreConfig{Key: project.NewSecret(base64.StdEncoding.EncodeToString(make([]byte, 32)))}); err != nil {
 		t.Fatal(err)
 	}
-	_, secret, err := b.store.CreateAPIKey(ctx, "test", project.RoleAdmin)
-	if err != nil {
+	if b.graves, err = OpenGraves(ctx, js, 1); err != nil {
 		t.Fatal(err)
 	}
-	b.key = secret.Reveal()
+	b.key = b.apiKey(t, project.RoleAdmin)
 	if b.client, err = clickhouse.Open(clickhouse.Config{URL: enginetest.URL(t)}); err != nil {
 		t.Fatal(err)
 	}
@@ -66,18 +92,45 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
+// apiKey makes an API key and gives its value.
+func (b *bench) apiKey(t *testing.T, role project.Role, projects ...string) string {
+	t.Helper()
+	_, secret, err := b.store.CreateAPIKey(t.Context(), "test", role, projects...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret.Reveal()
+}
+
 func (b *bench) server(reader Reader, queryTimeout time.Duration) *Server {
+	logger := slog.New(slog.NewJSONHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	return New(Config{MaxConnections: 10, QueryTimeout: queryTimeout, DrainTimeout: time.Second}, Deps{
-		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: &telemetry.Health{}, Reader: reader, Directory: b.store,
+		Logger: logger, Registry: prometheus.NewRegistry(), Health: &telemetry.Health{}, Reader: reader, Directory: b.store,
+		Audit: NewLogAudit(logger), Sweeper: b.store, Graves: b.graves, Eraser: b.eraser,
 	})
 }
 
-func (b *bench) get(s *Server, path string) *httptest.ResponseRecorder {
-	request := httptest.NewRequest(http.MethodGet, path, nil)
-	request.Header.Set("Authorization", "Bearer "+b.key)
+// send asks the server. An empty key goes without, an empty body too.
+func send(s *Server, method, path, key, body string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(method, path, strings.NewReader(body))
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
 	answer := httptest.NewRecorder()
 	s.ServeHTTP(answer, request)
 	return answer
+}
+
+// do is send for answers that openapi.json must describe.
+func (b *bench) do(t *testing.T, s *Server, method, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	answer := send(s, method, path, b.key, body)
+	checkDescribed(t, s, method, path, answer)
+	return answer
+}
+
+func (b *bench) get(s *Server, path string) *httptest.ResponseRecorder {
+	return send(s, http.MethodGet, path, b.key, "")
 }
 
 func (b *bench) project(t *testing.T, name string) project.Project {
@@ -189,6 +242,11 @@ func (f failing) Events(ctx context.Context, q clickhouse.EventQuery) (clickhous
 	return clickhouse.EventPage{}, err
 }
 
+func (f failing) Usage(ctx context.Context, _ string, _, _ time.Time) ([]clickhouse.UsageHour, error) {
+	_, err := f.Logs(ctx, clickhouse.LogQuery{})
+	return nil, err
+}
+
 func TestFailuresOfTheStoreAreAnsweredWithoutItsWords(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -201,7 +259,7 @@ func TestFailuresOfTheStoreAreAnsweredWithoutItsWords(t *testing.T) {
 		"query_timeout":       {nil, http.StatusServiceUnavailable},
 		"query_too_expensive": {fmt.Errorf("code 307: %w", clickhouse.ErrTooExpensive), http.StatusBadRequest},
 	} {
-		for _, kind := range []string{"logs", "events"} {
+		for _, kind := range []string{"logs", "events", "usage"} {
 			answer := b.get(b.server(failing{tc.err}, 20*time.Millisecond), "/api/v1/projects/shop/"+kind)
 			var p struct{ Code string }
 			if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil || answer.Code != tc.status || p.Code != code {

@@ -18,26 +18,83 @@ const retryAfter = 2 * time.Second
 
 // problemOf is the one place where errors become answers.
 func problemOf(err error) problem.Problem {
-	var field *fieldError
-	var query *clickhouse.InvalidError
 	var routing *echo.HTTPError
-	switch {
-	case errors.As(err, &field):
-		return problem.Problem{Status: http.StatusBadRequest, Code: "invalid_field", Detail: field.Error(), Field: field.field}
-	case errors.As(err, &query):
-		return problem.Problem{Status: http.StatusBadRequest, Code: "invalid_field", Detail: query.Error(), Field: query.Field}
-	case errors.Is(err, clickhouse.ErrTooExpensive):
-		return problem.Problem{Status: http.StatusBadRequest, Code: "query_too_expensive", Detail: clickhouse.ErrTooExpensive.Error()}
-	case errors.Is(err, errMissingKey):
-		return problem.Problem{Status: http.StatusUnauthorized, Code: "missing_token", Detail: errMissingKey.Error()}
-	case errors.Is(err, project.ErrUnknownKey):
-		return problem.Problem{Status: http.StatusUnauthorized, Code: "invalid_token", Detail: "the API key is unknown or revoked"}
-	case errors.Is(err, project.ErrNotFound):
-		return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: "no such project"}
-	case errors.As(err, &routing):
+	if errors.As(err, &routing) {
 		return routingProblem(routing)
 	}
+	for _, class := range []func(error) (problem.Problem, bool){fieldProblem, bodyProblem, askerProblem} {
+		if p, ok := class(err); ok {
+			return p
+		}
+	}
 	return serverProblem(err)
+}
+
+// fieldProblem is a parameter or field that is missing or wrong.
+func fieldProblem(err error) (problem.Problem, bool) {
+	p := problem.Problem{Status: http.StatusBadRequest, Code: "invalid_field", Detail: err.Error()}
+	var field *fieldError
+	var query *clickhouse.InvalidError
+	var invalid *project.InvalidError
+	var missing *missingError
+	switch {
+	case errors.As(err, &field):
+		p.Field, p.Detail = field.field, field.Error()
+	case errors.As(err, &query):
+		p.Field, p.Detail = query.Field, query.Error()
+	case errors.As(err, &invalid):
+		p.Field, p.Detail = invalid.Field, invalid.Error()
+	case errors.As(err, &missing):
+		p.Field, p.Detail, p.Code = missing.field, missing.Error(), "missing_field"
+	default:
+		return p, false
+	}
+	return p, true
+}
+
+// bodyProblem is a body that cannot be read at all.
+func bodyProblem(err error) (problem.Problem, bool) {
+	p := problem.Problem{Status: http.StatusBadRequest, Code: "invalid_json", Detail: err.Error()}
+	var syntax *syntaxError
+	switch {
+	case errors.As(err, &syntax):
+		p.Offset = &syntax.offset
+	case errors.Is(err, errBodyCut):
+	case errors.Is(err, errBodyEmpty):
+		p.Code = "empty_body"
+	case errors.Is(err, errBodyTooLarge):
+		p.Status, p.Code = http.StatusRequestEntityTooLarge, "body_too_large"
+	case errors.Is(err, errEncoded):
+		p.Status, p.Code = http.StatusUnsupportedMediaType, "unsupported_encoding"
+	case errors.Is(err, errBodySlow):
+		p.Status, p.Code = http.StatusRequestTimeout, "request_timeout"
+	default:
+		return p, false
+	}
+	return p, true
+}
+
+// askerProblem is a request that is understood and not granted.
+func askerProblem(err error) (problem.Problem, bool) {
+	switch {
+	case errors.Is(err, errMissingKey):
+		return problem.Problem{Status: http.StatusUnauthorized, Code: "missing_token", Detail: errMissingKey.Error()}, true
+	case errors.Is(err, project.ErrUnknownKey):
+		return problem.Problem{Status: http.StatusUnauthorized, Code: "invalid_token", Detail: "the API key is unknown or revoked"}, true
+	case errors.Is(err, errForbidden):
+		return problem.Problem{Status: http.StatusForbidden, Code: "forbidden", Detail: errForbidden.Error()}, true
+	case errors.Is(err, errNoToken):
+		return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: errNoToken.Error()}, true
+	case errors.Is(err, project.ErrNotFound):
+		return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: "no such project"}, true
+	case errors.Is(err, project.ErrNameTaken):
+		return problem.Problem{Status: http.StatusConflict, Code: "name_taken", Detail: "there is a project of this name"}, true
+	case errors.Is(err, project.ErrFull):
+		return problem.Problem{Status: http.StatusConflict, Code: "limit_reached", Detail: project.ErrFull.Error()}, true
+	case errors.Is(err, clickhouse.ErrTooExpensive):
+		return problem.Problem{Status: http.StatusBadRequest, Code: "query_too_expensive", Detail: clickhouse.ErrTooExpensive.Error()}, true
+	}
+	return problem.Problem{}, false
 }
 
 func routingProblem(err *echo.HTTPError) problem.Problem {
@@ -52,7 +109,9 @@ func serverProblem(err error) problem.Problem {
 	case errors.Is(err, telemetry.ErrPanic):
 		return problem.Problem{Status: http.StatusInternalServerError, Code: "internal_error", Detail: "the request could not be handled"}
 	case errors.Is(err, project.ErrUnavailable):
-		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "queue_unavailable", Detail: "projects and keys could not be read", RetryAfter: retryAfter}
+		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "queue_unavailable", Detail: "projects and keys could not be read or changed", RetryAfter: retryAfter}
+	case errors.Is(err, project.ErrNoKey):
+		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "secret_key_missing", Detail: "webhook addresses are kept sealed, and the server was not given the key for it: set LOGBOOM_SECRET_KEY"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "query_timeout", Detail: "the question took too long; ask for a shorter time", RetryAfter: retryAfter}
 	}

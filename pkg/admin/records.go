@@ -14,52 +14,42 @@ import (
 
 // Bounds of a question.
 const (
-	defaultLimit = 100
-	maxLimit     = 1000
-	maxQuery     = 1024 // bytes of q
-	maxCursor    = 256
+	maxQuery  = 1024 // bytes of q
+	maxCursor = 256
 )
 
 // logs answers a page of a project's logs, newest first.
-func (s *Server) logs(c echo.Context) error {
-	found, err := s.authorize(c)
+func (s *Server) logs(r *request) error {
+	q, err := s.question(r)
 	if err != nil {
 		return err
 	}
-	q, err := s.question(c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), s.cfg.QueryTimeout)
+	ctx, cancel := context.WithTimeout(r.Request().Context(), s.cfg.QueryTimeout)
 	defer cancel()
 	page, err := s.deps.Reader.Logs(ctx, clickhouse.LogQuery{
-		Project: found.ID, From: q.from, To: q.to, Contains: q.contains, Limit: q.limit, Cursor: q.cursor,
+		Project: r.project.ID, From: q.from, To: q.to, Contains: q.contains, Limit: q.limit, Cursor: q.cursor,
 	})
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, page)
+	return r.JSON(http.StatusOK, page)
 }
 
 // events answers a page of a project's events, newest first.
-func (s *Server) events(c echo.Context) error {
-	found, err := s.authorize(c)
+func (s *Server) events(r *request) error {
+	q, err := s.question(r)
 	if err != nil {
 		return err
 	}
-	q, err := s.question(c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), s.cfg.QueryTimeout)
+	ctx, cancel := context.WithTimeout(r.Request().Context(), s.cfg.QueryTimeout)
 	defer cancel()
 	page, err := s.deps.Reader.Events(ctx, clickhouse.EventQuery{
-		Project: found.ID, From: q.from, To: q.to, Contains: q.contains, Limit: q.limit, Cursor: q.cursor,
+		Project: r.project.ID, From: q.from, To: q.to, Contains: q.contains, Limit: q.limit, Cursor: q.cursor,
 	})
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, page)
+	return r.JSON(http.StatusOK, page)
 }
 
 // question is what the query parameters ask for.
@@ -69,7 +59,7 @@ type question struct {
 	limit            int
 }
 
-// fieldError says which parameter is wrong.
+// fieldError says which parameter or field is wrong.
 type fieldError struct {
 	field, detail string
 }
@@ -77,7 +67,7 @@ type fieldError struct {
 func (e *fieldError) Error() string { return e.field + ": " + e.detail }
 
 func (s *Server) question(c echo.Context) (question, error) {
-	q := question{contains: c.QueryParam("q"), cursor: c.QueryParam("cursor"), limit: defaultLimit}
+	q := question{contains: c.QueryParam("q"), cursor: c.QueryParam("cursor")}
 	if len(q.contains) > maxQuery {
 		return q, &fieldError{"q", "longer than " + strconv.Itoa(maxQuery) + " bytes"}
 	}
@@ -85,27 +75,30 @@ func (s *Server) question(c echo.Context) (question, error) {
 		return q, &fieldError{"cursor", "not one that was given out"}
 	}
 	var err error
-	if text := c.QueryParam("limit"); text != "" {
-		q.limit, err = strconv.Atoi(text)
-		if err != nil || q.limit < 1 || q.limit > maxLimit {
-			return q, &fieldError{"limit", "not a number from 1 to " + strconv.Itoa(maxLimit)}
-		}
-	}
-	if q.from, err = s.instant(c, "from"); err != nil {
+	if q.limit, err = readLimit(c); err != nil {
 		return q, err
 	}
-	if q.to, err = s.instant(c, "to"); err != nil {
-		return q, err
+	q.from, q.to, err = between(c)
+	return q, err
+}
+
+// between reads the time that a question is about; zero bounds are not given.
+func between(c echo.Context) (from, to time.Time, err error) {
+	if from, err = instant(c, "from"); err != nil {
+		return from, to, err
 	}
-	if !q.from.IsZero() && !q.to.IsZero() && q.to.Before(q.from) {
-		return q, &fieldError{"to", "before from"}
+	if to, err = instant(c, "to"); err != nil {
+		return from, to, err
 	}
-	return q, nil
+	if !from.IsZero() && !to.IsZero() && to.Before(from) {
+		return from, to, &fieldError{"to", "before from"}
+	}
+	return from, to, nil
 }
 
 // instant reads a time parameter: RFC 3339, or the epoch in s, ms, us or ns;
 // zero where it is not given.
-func (s *Server) instant(c echo.Context, field string) (time.Time, error) {
+func instant(c echo.Context, field string) (time.Time, error) {
 	text := c.QueryParam(field)
 	if text == "" {
 		return time.Time{}, nil

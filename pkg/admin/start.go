@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
@@ -14,13 +15,16 @@ import (
 // Connections are the engines that the service works over: real clusters in
 // cmd/admin, embedded ones in cmd/standalone.
 type Connections struct {
-	Store  *project.Store
-	Client *clickhouse.Client
+	Store    *project.Store
+	Client   *clickhouse.Client
+	Graves   Graves
+	Counters Counters
 }
 
 // Start makes the tables, composes the service and adds it to the process. The
-// address is where it listens.
-func Start(ctx context.Context, p *telemetry.Process, settings config.Admin, conn Connections) (net.Addr, error) {
+// address is where it listens; defaults are the quotas of projects that name
+// none.
+func Start(ctx context.Context, p *telemetry.Process, settings config.Admin, defaults project.Quotas, conn Connections) (net.Addr, error) {
 	if err := conn.Client.Migrate(ctx); err != nil {
 		return nil, err
 	}
@@ -30,9 +34,14 @@ func Start(ctx context.Context, p *telemetry.Process, settings config.Admin, con
 	}
 	server := New(DefaultConfig(), Deps{
 		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Reader: conn.Client, Directory: conn.Store,
+		Audit: NewLogAudit(p.Logger), Sweeper: conn.Store, Graves: conn.Graves, Eraser: conn.Client,
 	})
 	p.Logger.Info("admin port open", "addr", listener.Addr().String())
 	p.Health.Add("clickhouse", conn.Client.Ping)
+	restoring := &restoration{
+		logger: p.Logger, counters: conn.Counters, directory: conn.Store, reader: conn.Client, defaults: defaults, now: time.Now,
+	}
+	p.Go("quota counters", restoring.run)
 	p.Go("admin", func(ctx context.Context) error { return server.Run(ctx, listener) })
 	return listener.Addr(), nil
 }

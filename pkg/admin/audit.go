@@ -1,0 +1,68 @@
+package admin
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/telemetry"
+)
+
+// Action is what somebody changed.
+type Action string
+
+// The actions.
+const (
+	ProjectCreated  Action = "project.created"
+	ProjectDeleted  Action = "project.deleted"
+	TokenCreated    Action = "token.created"
+	TokenDeleted    Action = "token.deleted"
+	SettingsChanged Action = "settings.changed"
+	AlertsChanged   Action = "alerts.changed"
+)
+
+// Change is one change that was made: who, what, and of which project. It holds
+// no secret, and nothing that a sender wrote freely.
+type Change struct {
+	Action    Action
+	KeyID     string // whose key asked for it
+	Project   string // its name
+	ProjectID string
+	Target    string // the token's ID, else ""
+	RequestID string
+	Address   string // of the connection's other end
+}
+
+// Audit is told of every change, once it is made.
+type Audit interface {
+	Changed(ctx context.Context, change Change)
+}
+
+// logAudit keeps the changes in the process's log.
+type logAudit struct {
+	logger *slog.Logger
+}
+
+// NewLogAudit writes one log line a change.
+func NewLogAudit(logger *slog.Logger) Audit { return logAudit{logger} }
+
+// Changed implements Audit.
+func (a logAudit) Changed(ctx context.Context, change Change) {
+	a.logger.LogAttrs(ctx, slog.LevelInfo, "change made",
+		slog.String("action", string(change.Action)),
+		slog.String("key_id", change.KeyID),
+		slog.String("project", change.Project),
+		slog.String("project_id", change.ProjectID),
+		slog.String("target", change.Target),
+		slog.String("request_id", change.RequestID),
+		slog.String("addr", change.Address),
+	)
+}
+
+// changed tells the audit what the request did.
+func (s *Server) changed(r *request, action Action, p project.Project, target string) {
+	s.deps.Audit.Changed(r.Request().Context(), Change{
+		Action: action, KeyID: r.key.ID, Project: p.Name, ProjectID: p.ID, Target: target,
+		RequestID: telemetry.RequestID(r), Address: r.RealIP(),
+	})
+}
