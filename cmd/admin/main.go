@@ -1,5 +1,6 @@
 // Command admin answers operators and scripts: it looks after projects and
-// looks into what they stored. It needs NATS and ClickHouse and keeps nothing.
+// looks into what they stored. It needs NATS, Redis and ClickHouse and keeps
+// nothing.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
@@ -25,10 +27,17 @@ type settings struct {
 type serve struct {
 	config.Process    `embed:""`
 	config.NATS       `embed:""`
+	config.Redis      `embed:""`
 	config.ClickHouse `embed:""`
 	config.Queue      `embed:""`
 	config.Admin      `embed:""`
+	config.Quotas     `embed:""`
+	config.Keys       `embed:""`
 	config.Bootstrap  `embed:""`
+}
+
+func (s *serve) defaults() project.Quotas {
+	return project.Quotas{Rate: s.QuotaRate, DailyRecords: s.QuotaDailyRecords, MonthlyBytes: int64(s.QuotaMonthlyBytes)}
 }
 
 func main() { os.Exit(run()) }
@@ -59,7 +68,7 @@ func run() int {
 		if _, err := project.Bootstrap(ctx, conn.Store, wanted); err != nil {
 			return err
 		}
-		_, err = admin.Start(ctx, p, s.Admin, conn)
+		_, err = admin.Start(ctx, p, s.Admin, s.defaults(), conn)
 		return err
 	})
 }
@@ -70,14 +79,35 @@ func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn admin.C
 		return conn, err
 	}
 	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
-	conn.Store, err = project.Open(ctx, js, project.StoreConfig{Replicas: cfg.Replicas})
+	conn.Store, err = project.Open(ctx, js, project.StoreConfig{
+		Replicas: cfg.Replicas, Defaults: cfg.defaults(), Key: project.NewSecret(cfg.SecretKey.Reveal()), OldKeys: oldKeys(cfg.OldSecretKeys),
+	})
 	if err != nil {
 		return conn, err
 	}
+	conn.Graves, err = admin.OpenGraves(ctx, js, cfg.Replicas)
+	if err != nil {
+		return conn, err
+	}
+	project.LogRedis(p.Logger)
+	client, err := project.OpenRedis(cfg.RedisURL.Reveal())
+	if err != nil {
+		return conn, err
+	}
+	p.OnStop("redis connection", func(context.Context) error { return client.Close() })
+	conn.Counters = quota.NewRedis(client, quota.Config{Logger: p.Logger})
 	conn.Client, err = clickhouse.Open(clickhouse.Config{URL: cfg.ClickHouseURL.Reveal()})
 	if err != nil {
 		return conn, err
 	}
 	p.OnStop("clickhouse connection", func(context.Context) error { return conn.Client.Close() })
 	return conn, nil
+}
+
+func oldKeys(secrets []config.Secret) []project.Secret {
+	keys := make([]project.Secret, len(secrets))
+	for i, s := range secrets {
+		keys[i] = project.NewSecret(s.Reveal())
+	}
+	return keys
 }

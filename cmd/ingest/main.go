@@ -9,6 +9,7 @@ import (
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/ingest"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
@@ -19,6 +20,7 @@ type settings struct {
 	config.Redis   `embed:""`
 	config.Queue   `embed:""`
 	config.Intake  `embed:""`
+	config.Quotas  `embed:""`
 }
 
 func main() { os.Exit(run()) }
@@ -51,7 +53,9 @@ func connect(ctx context.Context, p *telemetry.Process, cfg settings) (conn inge
 	if err != nil {
 		return conn, err
 	}
-	conn.Store, err = project.Open(ctx, js, project.StoreConfig{Replicas: cfg.Replicas})
+	conn.Store, err = project.Open(ctx, js, project.StoreConfig{Replicas: cfg.Replicas, Defaults: project.Quotas{
+		Rate: cfg.QuotaRate, DailyRecords: cfg.QuotaDailyRecords, MonthlyBytes: int64(cfg.QuotaMonthlyBytes),
+	}})
 	if err != nil {
 		return conn, err
 	}
@@ -62,5 +66,6 @@ func connect(ctx context.Context, p *telemetry.Process, cfg settings) (conn inge
 	}
 	p.OnStop("redis connection", func(context.Context) error { return client.Close() })
 	conn.Shared = project.NewRedisShared(client)
+	conn.Limiter = quota.NewRedis(client, quota.Config{Logger: p.Logger})
 	return conn, nil
 }

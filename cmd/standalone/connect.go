@@ -6,10 +6,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
@@ -25,7 +27,9 @@ const maxStreamBytes = 4 << 30
 type engines struct {
 	topology *stream.Topology
 	store    *project.Store
+	graves   admin.Graves
 	shared   project.Shared
+	limiter  quota.Limiter
 	client   *clickhouse.Client
 }
 
@@ -38,8 +42,7 @@ func connect(ctx context.Context, p *telemetry.Process, cfg *settings) (engines,
 	if err = e.openQueue(ctx, p, cfg); err != nil {
 		return e, err
 	}
-	e.shared, err = openShared(p, cfg)
-	return e, err
+	return e, e.openCaches(p, cfg)
 }
 
 // openClickHouse starts the embedded engine, unless another is given.
@@ -87,7 +90,14 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 	if err != nil {
 		return err
 	}
-	e.store, err = project.Open(ctx, js, project.StoreConfig{})
+	key, err := project.LoadOrCreateKey(filepath.Join(cfg.DataDir, "secret.key"))
+	if err != nil {
+		return err
+	}
+	if e.store, err = project.Open(ctx, js, project.StoreConfig{Defaults: cfg.defaults(), Key: key}); err != nil {
+		return err
+	}
+	e.graves, err = admin.OpenGraves(ctx, js, 1)
 	return err
 }
 
@@ -105,17 +115,19 @@ func streams(cfg *settings, store int64, p *telemetry.Process) stream.Config {
 	return stream.Config{Shards: cfg.Shards, MaxBytes: size, DeadMaxBytes: min(1<<30, store/20), Logger: p.Logger}
 }
 
-// openShared is memory, unless a Redis is given: in one process tree it needs
-// no other.
-func openShared(p *telemetry.Process, cfg *settings) (project.Shared, error) {
+// openCaches makes the token cache and the quotas' counters: memory, unless a
+// Redis is given. In one process tree they need no other.
+func (e *engines) openCaches(p *telemetry.Process, cfg *settings) error {
 	if !cfg.RedisURL.IsSet() {
-		return project.NewMemoryShared(), nil
+		e.shared, e.limiter = project.NewMemoryShared(), quota.NewMemory(quota.Config{Logger: p.Logger})
+		return nil
 	}
 	project.LogRedis(p.Logger)
 	client, err := project.OpenRedis(cfg.RedisURL.Reveal())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.OnStop("redis connection", func(context.Context) error { return client.Close() })
-	return project.NewRedisShared(client), nil
+	e.shared, e.limiter = project.NewRedisShared(client), quota.NewRedis(client, quota.Config{Logger: p.Logger})
+	return nil
 }

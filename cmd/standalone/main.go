@@ -23,6 +23,7 @@ type settings struct {
 	config.Process   `embed:""`
 	config.Queue     `embed:""`
 	config.Intake    `embed:""`
+	config.Quotas    `embed:""`
 	config.Admin     `embed:""`
 	config.Bootstrap `embed:""`
 
@@ -44,6 +45,10 @@ func (s *settings) Validate() error {
 		return (&config.Redis{RedisURL: s.RedisURL}).Validate()
 	}
 	return nil
+}
+
+func (s *settings) defaults() project.Quotas {
+	return project.Quotas{Rate: s.QuotaRate, DailyRecords: s.QuotaDailyRecords, MonthlyBytes: int64(s.QuotaMonthlyBytes)}
 }
 
 func main() {
@@ -83,11 +88,15 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 	if err := writer.Start(ctx, p, writer.DefaultConfig(), writer.Connections{Topology: engines.topology, Client: engines.client}); err != nil {
 		return err
 	}
-	adminAddr, err := admin.Start(ctx, p, cfg.Admin, admin.Connections{Store: engines.store, Client: engines.client})
+	adminAddr, err := admin.Start(ctx, p, cfg.Admin, cfg.defaults(), admin.Connections{
+		Store: engines.store, Client: engines.client, Graves: engines.graves, Counters: engines.limiter,
+	})
 	if err != nil {
 		return err
 	}
-	ingestAddr, err := ingest.Start(p, cfg.Intake, ingest.Connections{Topology: engines.topology, Store: engines.store, Shared: engines.shared})
+	ingestAddr, err := ingest.Start(p, cfg.Intake, ingest.Connections{
+		Topology: engines.topology, Store: engines.store, Shared: engines.shared, Limiter: engines.limiter,
+	})
 	if err != nil {
 		return err
 	}
