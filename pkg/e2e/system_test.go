@@ -24,8 +24,10 @@ type system struct {
 	processes     []*process // in the order in which they are stopped
 	nats          *process   // separate only, as what follows
 	queue, tables string     // addresses of NATS and ClickHouse
+	cache         string     // of Redis
 
-	restart func(t testing.TB) // stops what is left of it and starts it again over the same data
+	another func(t testing.TB) string // separate only: starts one more ingest, and is its address
+	restart func(t testing.TB)        // stops what is left of it and starts it again over the same data
 }
 
 // each runs a test against both forms of the system, started afresh.
@@ -78,11 +80,12 @@ func separate(t testing.TB, settings ...string) *system {
 	s := &system{project: "shop", apiKey: "an-api-key-of-32-characters-or-more", ops: map[string]string{}}
 	s.token = newToken(t)
 	s.nats, s.queue = natsServer(t)
-	s.tables = enginetest.URL(t)
+	s.tables, s.cache = enginetest.URL(t), redistest.Start(t).URL()
 	env := append([]string{
 		"LOGBOOM_NATS_URL=" + s.queue,
-		"LOGBOOM_REDIS_URL=" + redistest.Start(t).URL(),
+		"LOGBOOM_REDIS_URL=" + s.cache,
 		"LOGBOOM_CLICKHOUSE_URL=" + s.tables,
+		"LOGBOOM_SECRET_KEY=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
 		"LOGBOOM_OPS_ADDR=127.0.0.1:0", "LOGBOOM_STREAM_BYTES=256MiB", "LOGBOOM_LOG_LEVEL=debug",
 	}, settings...)
 	boot := append(slices.Clone(env), "LOGBOOM_BOOTSTRAP_PROJECT="+s.project, "LOGBOOM_BOOTSTRAP_TOKEN="+s.token, "LOGBOOM_BOOTSTRAP_API_KEY="+s.apiKey,
@@ -100,6 +103,11 @@ func separate(t testing.TB, settings ...string) *system {
 		s.ingest, s.admin = "http://"+ingest.attribute("ingest port open", "addr"), "http://"+admin.attribute("admin port open", "addr")
 	}
 	start(t)
+	s.another = func(t testing.TB) string {
+		p := spawn(t, "ingest", []string{"--ingest-addr=127.0.0.1:0"}, env)
+		p.await("ready", func(line string) bool { return strings.Contains(line, "process ready") })
+		return "http://" + p.attribute("ingest port open", "addr")
+	}
 	s.restart = func(t testing.TB) {
 		for _, p := range s.processes {
 			p.kill()
