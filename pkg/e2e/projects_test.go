@@ -196,15 +196,19 @@ func (s *system) forget(t *testing.T) {
 	for _, p := range s.processes {
 		p.kill()
 	}
-	if s.cache != "" {
-		client, err := project.OpenRedis(s.cache)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		if err := client.FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+	if s.cache != nil {
+		s.flush(t)
 	}
 	s.restart(t)
+}
+
+// flush empties Redis.
+func (s *system) flush(t *testing.T) {
+	t.Helper()
+	client, err := project.OpenRedis(s.cache.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	eventually(t, "redis is flushed", func() bool { return client.FlushAll(t.Context()).Err() == nil })
 }

@@ -24,7 +24,7 @@ type system struct {
 	processes     []*process // in the order in which they are stopped
 	nats          *process   // separate only, as what follows
 	queue, tables string     // addresses of NATS and ClickHouse
-	cache         string     // of Redis
+	cache         *redistest.Server
 
 	another func(t testing.TB) string // separate only: starts one more ingest, and is its address
 	restart func(t testing.TB)        // stops what is left of it and starts it again over the same data
@@ -80,10 +80,10 @@ func separate(t testing.TB, settings ...string) *system {
 	s := &system{project: "shop", apiKey: "an-api-key-of-32-characters-or-more", ops: map[string]string{}}
 	s.token = newToken(t)
 	s.nats, s.queue = natsServer(t)
-	s.tables, s.cache = enginetest.URL(t), redistest.Start(t).URL()
+	s.tables, s.cache = enginetest.URL(t), redistest.Start(t)
 	env := append([]string{
 		"LOGBOOM_NATS_URL=" + s.queue,
-		"LOGBOOM_REDIS_URL=" + s.cache,
+		"LOGBOOM_REDIS_URL=" + s.cache.URL(),
 		"LOGBOOM_CLICKHOUSE_URL=" + s.tables,
 		"LOGBOOM_SECRET_KEY=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
 		"LOGBOOM_OPS_ADDR=127.0.0.1:0", "LOGBOOM_STREAM_BYTES=256MiB", "LOGBOOM_LOG_LEVEL=debug",
