@@ -76,6 +76,11 @@ type Deps struct {
 	Sweeper Sweeper
 	Graves  Graves
 	Eraser  Eraser
+
+	// Counters are looked after where there are any; Defaults are the quotas of
+	// projects that name none.
+	Counters Counters
+	Defaults project.Quotas
 }
 
 // Server answers the admin routes.
@@ -84,6 +89,7 @@ type Server struct {
 	deps        Deps
 	echo        *echo.Echo
 	cleanup     *cleanup
+	restoration *restoration
 	description openAPI
 }
 
@@ -92,7 +98,7 @@ const maxHeaderBytes = 16 << 10
 
 // New lays the routes; it starts nothing.
 func New(cfg Config, deps Deps) *Server {
-	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), cleanup: newCleanup(deps)}
+	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), cleanup: newCleanup(deps), restoration: newRestoration(deps)}
 	s.echo.HTTPErrorHandler = s.answerError
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.Pre(telemetry.NewRequests("admin", deps.Logger, deps.Registry).Observe)
@@ -112,6 +118,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.Serv
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.cleanup.run(ctx) })
+	group.Go(func() error { return s.restoration.run(ctx) })
 	group.Go(func() error { return s.serve(ctx, listener) })
 	return group.Wait()
 }

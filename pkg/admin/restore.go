@@ -25,8 +25,10 @@ type Counters interface {
 // beyond what running processes remember by themselves.
 const restoreEvery = 5 * time.Second
 
-// restoration rebuilds lost quota counters from the usage table. Several
-// processes may do so at once: counters are only ever raised.
+// restoration rebuilds quota counters from the usage table: all of them when
+// some were lost, and a project's when its quotas were changed, since what was
+// unlimited was not counted. Several processes may do so at once: counters are
+// only ever raised.
 type restoration struct {
 	logger    *slog.Logger
 	counters  Counters
@@ -36,8 +38,18 @@ type restoration struct {
 	now       func() time.Time
 }
 
+func newRestoration(deps Deps) *restoration {
+	return &restoration{
+		logger: deps.Logger, counters: deps.Counters, directory: deps.Directory, reader: deps.Reader, defaults: deps.Defaults, now: time.Now,
+	}
+}
+
 // run looks after the counters until ctx ends.
 func (r *restoration) run(ctx context.Context) error {
+	if r.counters == nil {
+		<-ctx.Done()
+		return nil
+	}
 	ticker := time.NewTicker(restoreEvery)
 	defer ticker.Stop()
 	for {
@@ -79,6 +91,16 @@ func (r *restoration) round(ctx context.Context) error {
 	}
 	r.logger.Info("quota counters rebuilt from usage", "projects", restored)
 	return r.counters.MarkWhole(ctx)
+}
+
+// changed counts what a project has sent against quotas that it has only now.
+func (r *restoration) changed(ctx context.Context, p project.Project) {
+	if r.counters == nil {
+		return
+	}
+	if _, err := r.restore(ctx, p); err != nil {
+		r.logger.Warn("new quotas count from now on only", "project", p.Name, "err", err)
+	}
 }
 
 // restore raises a project's counters to what it has stored in its windows.

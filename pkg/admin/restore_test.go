@@ -37,10 +37,10 @@ func TestLostCountersAreRebuiltFromUsage(t *testing.T) {
 	}
 	clock := func() time.Time { return now }
 	limiter := quota.NewMemory(quota.Config{Now: clock})
-	r := &restoration{
-		logger: slog.New(slog.DiscardHandler), counters: limiter, directory: b.store, reader: b.client,
-		defaults: project.Quotas{DailyRecords: 101}, now: clock,
-	}
+	r := newRestoration(Deps{
+		Logger: slog.New(slog.DiscardHandler), Counters: limiter, Directory: b.store, Reader: b.client, Defaults: project.Quotas{DailyRecords: 101},
+	})
+	r.now = clock
 	for range 2 { // the second round has nothing to do
 		if err := r.round(t.Context()); err != nil {
 			t.Fatal(err)
@@ -55,6 +55,30 @@ func TestLostCountersAreRebuiltFromUsage(t *testing.T) {
 	}
 	if _, err := limiter.Take(t.Context(), plain.ID, quota.Limits{DailyRecords: 101}, 1, 1); !errors.As(err, &spent) {
 		t.Errorf("a project that has used the default quota may send: %v", err)
+	}
+}
+
+func TestQuotaThatIsSetLaterCountsWhatWasSentBefore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	hour := time.Now().UTC().Truncate(time.Hour)
+	shop := b.projectSince(t, "shop", hour)
+	usage := []clickhouse.UsageRow{{Project: shop.ID, Hour: hour, Measure: "logs", Records: 1000, Stream: "LOGS_0", Seq: 1}}
+	if err := b.client.InsertUsage(t.Context(), "u", usage); err != nil {
+		t.Fatal(err)
+	}
+	limiter := quota.NewMemory(quota.Config{})
+	limits := quota.Limits{DailyRecords: 1000}
+	r := newRestoration(Deps{Logger: slog.New(slog.DiscardHandler), Counters: limiter, Directory: b.store, Reader: b.client})
+	thousand := limits.DailyRecords
+	changed, err := b.store.ChangeSettings(t.Context(), shop.Name, func(s *project.Settings) { s.DailyRecords = &thousand })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.changed(t.Context(), changed)
+	var spent *quota.Exceeded
+	if _, err := limiter.Take(t.Context(), shop.ID, limits, 1, 1); !errors.As(err, &spent) {
+		t.Errorf("a project that has used its new quota may send: %v", err)
 	}
 }
 

@@ -26,6 +26,7 @@ func (s *Server) changeSettings(r *request) error {
 	if err != nil {
 		return err
 	}
+	s.restoration.changed(ctx, changed)
 	s.changed(r, SettingsChanged, changed, "")
 	return r.JSON(http.StatusOK, changed.Settings)
 }

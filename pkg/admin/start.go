@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
@@ -35,13 +34,10 @@ func Start(ctx context.Context, p *telemetry.Process, settings config.Admin, def
 	server := New(DefaultConfig(), Deps{
 		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Reader: conn.Client, Directory: conn.Store,
 		Audit: NewLogAudit(p.Logger), Sweeper: conn.Store, Graves: conn.Graves, Eraser: conn.Client,
+		Counters: conn.Counters, Defaults: defaults,
 	})
 	p.Logger.Info("admin port open", "addr", listener.Addr().String())
 	p.Health.Add("clickhouse", conn.Client.Ping)
-	restoring := &restoration{
-		logger: p.Logger, counters: conn.Counters, directory: conn.Store, reader: conn.Client, defaults: defaults, now: time.Now,
-	}
-	p.Go("quota counters", restoring.run)
 	p.Go("admin", func(ctx context.Context) error { return server.Run(ctx, listener) })
 	return listener.Addr(), nil
 }
