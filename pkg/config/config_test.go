@@ -51,6 +51,7 @@ func TestBadValueIsRefusedByItsName(t *testing.T) {
 		{"--log-level=loud", "--log-level"},
 		{"--stop-timeout=0s", "--stop-timeout"},
 		{"--json-depth=0", "--json-depth"},
+		{"--body-memory=100MiB", "--body-memory"},
 		{"--quota-rate=-1", "--quota-rate"},
 		{"--quota-daily-records=-5", "--quota-daily-records"},
 		{"--no-such=1", "--no-such"},

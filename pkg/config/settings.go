@@ -92,6 +92,7 @@ type Intake struct {
 	HeaderTimeout  time.Duration `default:"5s" help:"To read a request's head."`
 	BodyTimeout    time.Duration `default:"60s" help:"To read a request whole."`
 	IdleTimeout    time.Duration `default:"120s" help:"Of a kept-alive connection; container senders need 75s or more."`
+	BodyMemory     Size          `default:"256MiB" help:"Memory of all bodies under way together; over it, 503."`
 	MaxConnections int           `default:"20000" help:"Open connections; further ones wait."`
 }
 
@@ -104,11 +105,14 @@ func (i *Intake) Validate() error {
 		{"body-bytes", int64(i.BodyBytes)}, {"decoded-bytes", int64(i.DecodedBytes)}, {"record-bytes", int64(i.RecordBytes)},
 		{"metadata-keys", int64(i.MetadataKeys)}, {"key-bytes", int64(i.KeyBytes)}, {"value-bytes", int64(i.ValueBytes)},
 		{"json-depth", int64(i.JSONDepth)}, {"header-timeout", int64(i.HeaderTimeout)}, {"body-timeout", int64(i.BodyTimeout)},
-		{"idle-timeout", int64(i.IdleTimeout)}, {"max-connections", int64(i.MaxConnections)},
+		{"idle-timeout", int64(i.IdleTimeout)}, {"max-connections", int64(i.MaxConnections)}, {"body-memory", int64(i.BodyMemory)},
 	} {
 		if bound.value <= 0 {
 			return fmt.Errorf("--%s (%s): must be above zero", bound.flag, Variable(bound.flag))
 		}
+	}
+	if i.BodyMemory < 2*i.DecodedBytes {
+		return fmt.Errorf("--body-memory (%s): %s is under twice --decoded-bytes, so that its largest body would never be taken", Variable("body-memory"), i.BodyMemory)
 	}
 	return nil
 }

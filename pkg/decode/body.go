@@ -27,7 +27,12 @@ type decompressors struct {
 	zlib    io.ReadCloser
 	deflate io.ReadCloser
 	zstd    *zstd.Decoder
+	reserve func(bytes int) error // nil: memory is nobody's concern
 }
+
+// Reserve has ask be asked for memory before a body grows by so many bytes.
+// Its error ends the reading and is what ReadBody returns.
+func (d *Decoder) Reserve(ask func(bytes int) error) { d.bodies.reserve = ask }
 
 // ReadBody appends the body that r gives to dst, decompressed as the
 // Content-Encoding says: gzip, deflate (with zlib's wrapping or without it),
@@ -98,7 +103,7 @@ func (b *decompressors) read(dst []byte, coding string, limit int64) ([]byte, er
 	}
 	r, err := b.open(coding)
 	if err == nil {
-		dst, err = appendAll(dst, r, limit)
+		dst, err = b.appendAll(dst, r, limit)
 	}
 	if err != nil {
 		return dst, err
@@ -180,11 +185,15 @@ var (
 
 // appendAll reads r to its end. It never holds more than one byte above the
 // limit.
-func appendAll(dst []byte, r io.Reader, limit int64) ([]byte, error) {
+func (b *decompressors) appendAll(dst []byte, r io.Reader, limit int64) ([]byte, error) {
 	most := len(dst) + int(limit) + 1
 	for {
 		if len(dst) == cap(dst) {
-			dst = slices.Grow(dst, min(max(4096, len(dst)), most-len(dst)))
+			more := min(max(4096, len(dst)), most-len(dst))
+			if err := b.room(more); err != nil {
+				return dst, err
+			}
+			dst = slices.Grow(dst, more)
 		}
 		n, err := r.Read(dst[len(dst):min(cap(dst), most)])
 		dst = dst[:len(dst)+n]
@@ -199,10 +208,28 @@ func appendAll(dst []byte, r io.Reader, limit int64) ([]byte, error) {
 	}
 }
 
+// roomError is what Reserve's function said.
+type roomError struct{ error }
+
+func (e roomError) Unwrap() error { return e.error }
+
+func (b *decompressors) room(bytes int) error {
+	if b.reserve == nil {
+		return nil
+	}
+	if err := b.reserve(bytes); err != nil {
+		return roomError{err}
+	}
+	return nil
+}
+
 // bodyError makes of an error what the sender is told.
 func (d *Decoder) bodyError(err error, coding string, decoded int) error {
 	e := &Error{Code: CodeInvalidJSON, Index: -1, Offset: int64(decoded)}
+	var room roomError
 	switch {
+	case errors.As(err, &room):
+		return room.error
 	case errors.Is(d.bodies.sent.err, errSentTooLarge):
 		e.Code = CodeBodyTooLarge
 		e.Detail = fmt.Sprintf("the body is larger than %d bytes", d.limits.Body)

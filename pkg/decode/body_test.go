@@ -226,3 +226,22 @@ func TestReadingBodiesAllocatesNothingWhenWarm(t *testing.T) {
 		}
 	}
 }
+
+func TestBodyThatFindsNoRoomIsNotRead(t *testing.T) {
+	t.Parallel()
+	full := errors.New("no room")
+	for name, body := range compressed(t, bytes.Repeat([]byte("x"), 1<<20)) {
+		asked := 0
+		d := NewDecoder(DefaultLimits())
+		d.Reserve(func(bytes int) error {
+			if asked += bytes; asked > 100_000 {
+				return full
+			}
+			return nil
+		})
+		got, err := d.ReadBody(nil, bytes.NewReader(body), encoding(name))
+		if !errors.Is(err, full) || len(got) > 200_000 { // growth is rounded up
+			t.Errorf("%q: %d bytes were read, error %v", name, len(got), err)
+		}
+	}
+}

@@ -48,6 +48,7 @@ type Limiter interface {
 // Config is for operators.
 type Config struct {
 	Limits         decode.Limits
+	BodyMemory     int64         // bytes that all bodies under way may hold together
 	MaxConnections int           // open connections; further ones wait to be accepted
 	HeaderTimeout  time.Duration // to read a request's head
 	BodyTimeout    time.Duration // to read a request, head and body
@@ -65,6 +66,7 @@ func FromSettings(in config.Intake) Config {
 	limits.Keys, limits.Key, limits.Depth = in.MetadataKeys, in.KeyBytes, in.JSONDepth
 	return Config{
 		Limits:         limits,
+		BodyMemory:     int64(in.BodyMemory),
 		MaxConnections: in.MaxConnections,
 		HeaderTimeout:  in.HeaderTimeout,
 		BodyTimeout:    in.BodyTimeout,
@@ -89,6 +91,7 @@ type Server struct {
 	deps     Deps
 	metrics  *metrics
 	drops    *drops
+	budget   *budget
 	echo     *echo.Echo
 	requests sync.Pool // of *request
 }
@@ -98,12 +101,14 @@ const maxHeaderBytes = 16 << 10
 
 // New lays the routes; it starts nothing.
 func New(cfg Config, deps Deps) *Server {
+	bodies := &budget{limit: cfg.BodyMemory}
 	s := &Server{
 		cfg: cfg, deps: deps, echo: echo.New(),
-		metrics: newMetrics(deps.Registry),
+		budget:  bodies,
+		metrics: newMetrics(deps.Registry, bodies),
 		drops:   newDrops(deps.Publisher, deps.Logger, deps.Now),
 	}
-	s.requests.New = func() any { return newRequest(cfg.Limits) }
+	s.requests.New = func() any { return newRequest(cfg.Limits, s.budget) }
 	s.echo.HTTPErrorHandler = s.answerError
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.Pre(telemetry.NewRequests("ingest", deps.Logger, deps.Registry).Observe)

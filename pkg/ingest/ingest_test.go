@@ -79,7 +79,7 @@ func newBench(t *testing.T, streams stream.Config) *bench {
 	running(t, limiter.Run)
 	running(t, cache.Run)
 	running(t, publisher.Run)
-	b.server = New(Config{Limits: decode.DefaultLimits(), MaxConnections: 100, HeaderTimeout: time.Second, BodyTimeout: time.Second, IdleTimeout: time.Minute}, Deps{
+	b.server = New(Config{Limits: decode.DefaultLimits(), BodyMemory: 256 << 20, MaxConnections: 100, HeaderTimeout: time.Second, BodyTimeout: time.Second, IdleTimeout: time.Minute}, Deps{
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: b.health, Auth: cache, Limiter: limiter, Publisher: publisher, Now: time.Now,
 	})
 	return b

@@ -17,7 +17,9 @@ type metrics struct {
 	dropped *prometheus.CounterVec
 }
 
-func newMetrics(registry prometheus.Registerer) *metrics {
+func newMetrics(registry prometheus.Registerer, bodies *budget) *metrics {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "logboom_ingest_body_memory_bytes", Help: "Memory that the bodies under way hold."},
+		func() float64 { return float64(bodies.held.Load()) }))
 	m := &metrics{
 		records: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "logboom_ingest_records_total", Help: "Records accepted: on the queue's disk."}, []string{"kind"}),
 		bytes:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "logboom_ingest_records_bytes_total", Help: "Bytes of text in the records accepted."}, []string{"kind"}),

@@ -57,6 +57,8 @@ func queueProblem(err error) problem.Problem {
 	switch {
 	case errors.Is(err, errDraining), errors.Is(err, stream.ErrClosed):
 		p.Code, p.Detail = "draining", errDraining.Error()
+	case errors.Is(err, errBusy):
+		p.Code, p.Detail = "queue_full", errBusy.Error()
 	case errors.Is(err, stream.ErrFull), errors.Is(err, stream.ErrBusy):
 		p.Code, p.Detail = "queue_full", "the queue takes no more records at present"
 	case errors.Is(err, stream.ErrTooLarge):

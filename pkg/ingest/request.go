@@ -23,6 +23,8 @@ const keptBytes = 1 << 20
 // rows and answer live in it until the request is answered.
 type request struct {
 	identity project.Identity
+	budget   *budget
+	reserved int64 // of the budget
 	decoder  *decode.Decoder
 	body     []byte
 	batches  []*record.Batch // one a section; only the first used are of this request
@@ -35,8 +37,10 @@ type request struct {
 	size     int64 // bytes of text in the records, as quotas count them
 }
 
-func newRequest(limits decode.Limits) *request {
-	return &request{decoder: decode.NewDecoder(limits)}
+func newRequest(limits decode.Limits, b *budget) *request {
+	r := &request{budget: b, decoder: decode.NewDecoder(limits)}
+	r.decoder.Reserve(r.reserve)
+	return r
 }
 
 // take is a request's scratch memory, from the pool.
@@ -52,6 +56,8 @@ func (s *Server) take(kind stream.Kind, identity project.Identity) *request {
 
 // give returns the scratch memory, unless a huge body blew it up.
 func (s *Server) give(r *request) {
+	s.budget.give(r.reserved)
+	r.reserved = 0
 	if cap(r.body) > keptBytes || cap(r.encoded) > keptBytes || len(r.batches) > 2 {
 		return
 	}
