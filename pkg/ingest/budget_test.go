@@ -14,7 +14,7 @@ import (
 func TestBodiesOverTheMemoryAreRefusedAtOnceAndItIsGivenBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 256 << 20})
-	b.server.budget.limit = 8 << 20
+	b.server.budget.limit = 16 << 20
 	var senders sync.WaitGroup
 	ends := make([]*io.PipeWriter, 3)
 	for i := range ends { // three bodies of 1 MiB are held half-sent
@@ -25,6 +25,7 @@ func TestBodiesOverTheMemoryAreRefusedAtOnceAndItIsGivenBack(t *testing.T) {
 			request.Header.Set("Authorization", "Bearer "+b.token)
 			answer := httptest.NewRecorder()
 			b.server.ServeHTTP(answer, request)
+			reader.Close() // a refused body is read no further
 			if answer.Code != http.StatusAccepted {
 				t.Errorf("a body that was there first: answer %d: %s", answer.Code, answer.Body)
 			}
@@ -34,7 +35,7 @@ func TestBodiesOverTheMemoryAreRefusedAtOnceAndItIsGivenBack(t *testing.T) {
 		}
 	}
 	large := `{"data":"` + strings.Repeat("y", 1000<<10) + `"}`
-	checkProblem(t, b.post("/v1/logs/shop", strings.Repeat(large+"\n", 4)), http.StatusServiceUnavailable, "queue_full")
+	checkProblem(t, b.post("/v1/logs/shop", strings.Repeat(large+"\n", 9)), http.StatusServiceUnavailable, "queue_full")
 	if answer := b.post("/v1/logs/shop", `{"data":"small"}`); answer.Code != http.StatusAccepted {
 		t.Errorf("a small body: answer %d: %s", answer.Code, answer.Body)
 	}
