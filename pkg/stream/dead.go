@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Headers of a dead letter.
@@ -43,8 +44,8 @@ type DeadLetter struct {
 }
 
 // Bury puts a dead letter on the DEAD stream and returns when it is on disk,
-// or with the errors of Publish. The same message buried again within the
-// duplicate window is stored once.
+// or with the errors of Publish. The same message buried again for the same
+// reason is stored once, for as long as its letter is there.
 func (t *Topology) Bury(ctx context.Context, letter DeadLetter) error {
 	m, err := letter.message()
 	if err != nil {
@@ -52,14 +53,21 @@ func (t *Topology) Bury(ctx context.Context, letter DeadLetter) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, defaultAckTimeout, errNoAnswer)
 	defer cancel()
-	if _, err := request(ctx, t.nc, m); err != nil {
+	if _, err := request(ctx, t.nc, m); err != nil && !buriedBefore(err) {
 		return fmt.Errorf("bury message %d of %s: %w", letter.Seq, letter.Stream, err)
 	}
 	return nil
 }
 
-// message spells the letter as the DEAD stream holds it. A reason is part of
-// the subject, so that letters can be listed by it.
+// buriedBefore tells the refusal of a letter whose subject has one already.
+func buriedBefore(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// message spells the letter as the DEAD stream holds it. Its subject is
+// dead.<stream>.<reason>, so that letters can be listed by it, and .<seq> where
+// it has one, so that the server itself can tell that it is there already.
 func (letter *DeadLetter) message() (*nats.Msg, error) {
 	if !isToken(letter.Reason) || !isToken(letter.Stream) {
 		return nil, errors.New("the reason and the stream must be words of a-z, 0-9, _ and -")
@@ -76,7 +84,8 @@ func (letter *DeadLetter) message() (*nats.Msg, error) {
 		},
 	}
 	if letter.Seq != 0 {
-		m.Header[headerID] = []string{letter.Stream + "." + strconv.FormatUint(letter.Seq, 10) + "." + letter.Reason}
+		m.Subject += "." + strconv.FormatUint(letter.Seq, 10)
+		m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{"0"}
 	}
 	return m, nil
 }

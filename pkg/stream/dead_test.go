@@ -38,7 +38,7 @@ func TestBuryKeepsTheMessageWithItsReasonOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Subject != "dead.LOGS_0.undecodable" || !bytes.Equal(m.Data, letter.Data) ||
+	if m.Subject != "dead.LOGS_0.undecodable.42" || !bytes.Equal(m.Data, letter.Data) ||
 		m.Header.Get(stream.HeaderReason) != "undecodable" || m.Header.Get(stream.HeaderStream) != "LOGS_0" ||
 		m.Header.Get(stream.HeaderSeq) != "42" || m.Header.Get(stream.HeaderTime) != "2026-11-21T10:00:00.000000007Z" ||
 		!strings.HasPrefix(m.Header.Get(stream.HeaderDetail), "bad  Nats-Rollup: all yyy") || m.Header.Get("Nats-Rollup") != "" {

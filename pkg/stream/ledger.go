@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
@@ -16,12 +17,25 @@ import (
 var ErrFenced = errors.New("another owner has taken over")
 
 // Intent announces what is about to be written elsewhere: the messages
-// From..To, with a hash of what they become. Nothing may be written without an
-// intent that covers it.
+// From..To, with what they become. Nothing may be written without an intent
+// that covers it, and an intent that was written for is finished before
+// anything else is.
 type Intent struct {
 	From, To uint64
-	Hash     string
-	rest     fields // what other versions keep here
+	// ReceivedMin and ReceivedMax bound when the queue had the messages, in
+	// Unix nanoseconds, so that a look for their rows spares other partitions.
+	ReceivedMin, ReceivedMax int64
+	// Want is the number of rows by partition.
+	Want map[string]uint64
+	// Hash is of the messages' bytes.
+	Hash string
+	// Attempt counts the tokens under which the rows were sent, from 1.
+	Attempt int
+	// Schema is the version of the rules by which messages become rows.
+	Schema int
+	// Dead is the reason why the messages become no rows but dead letters.
+	Dead string
+	rest fields // what other versions keep here
 }
 
 // Position is how far a reader has come. It is valid until somebody swaps the
@@ -29,10 +43,13 @@ type Intent struct {
 type Position struct {
 	Epoch     uint64 // counts the take-overs
 	Committed uint64 // the last sequence dealt with
-	Intent    *Intent
-	owner     string // of this take-over, so that two entries are never alike by chance
-	revision  uint64 // of the key
-	rest      fields // what other versions keep here
+	// CommittedAt is when the queue had the message Committed; zero where
+	// nobody said. It tells a stream from another with the same sequences.
+	CommittedAt time.Time
+	Intent      *Intent
+	owner       string // of this take-over, so that two entries are never alike by chance
+	revision    uint64 // of the key
+	rest        fields // what other versions keep here
 }
 
 // Ledger holds the position of every reader of every stream, by keys such as
@@ -70,7 +87,9 @@ func (l *Ledger) TakeOver(ctx context.Context, reader string) (Position, error) 
 }
 
 // Intend records what is about to be written. It must go on from what is
-// committed; one that stands already may be replaced, by a smaller one.
+// committed; one that stands already may be replaced, by itself, with another
+// attempt, or by a smaller one. Replacing it by itself changes nothing but
+// proves that nobody else has taken over meanwhile.
 func (l *Ledger) Intend(ctx context.Context, reader string, p Position, in Intent) (Position, error) {
 	switch {
 	case in.From != p.Committed+1 || in.To < in.From:
@@ -85,13 +104,18 @@ func (l *Ledger) Intend(ctx context.Context, reader string, p Position, in Inten
 // Commit records that everything up to a sequence has been dealt with. Where
 // there is an intent, it must be that far.
 func (l *Ledger) Commit(ctx context.Context, reader string, p Position, to uint64) (Position, error) {
+	return l.CommitAt(ctx, reader, p, to, time.Time{})
+}
+
+// CommitAt is Commit that also records when the queue had the message to.
+func (l *Ledger) CommitAt(ctx context.Context, reader string, p Position, to uint64, at time.Time) (Position, error) {
 	switch {
 	case to < p.Committed:
 		return Position{}, fmt.Errorf("commit %d for %s: %d is committed already", to, reader, p.Committed)
 	case p.Intent != nil && to != p.Intent.To:
 		return Position{}, fmt.Errorf("commit %d for %s: the intent is up to %d", to, reader, p.Intent.To)
 	}
-	p.Committed, p.Intent = to, nil
+	p.Committed, p.CommittedAt, p.Intent = to, at, nil
 	return l.change(ctx, "commit", reader, p)
 }
 

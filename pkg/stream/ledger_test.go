@@ -65,6 +65,34 @@ func TestLedgerCarriesAnIntentFromOneOwnerToTheNext(t *testing.T) {
 	}
 }
 
+func TestLedgerKeepsTheWholeIntentAndWhenItWasCommitted(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	l := q.open(stream.Config{Shards: 1}).Ledger()
+	in := stream.Intent{
+		From: 1, To: 10, ReceivedMin: 5, ReceivedMax: 7, Want: map[string]uint64{"20261121": 3}, Hash: "abc", Attempt: 2, Schema: 1, Dead: "incorrect_data",
+	}
+	if _, err := l.Intend(q.ctx(), reader, q.takeOver(l), in); err != nil {
+		t.Fatal(err)
+	}
+	p := q.takeOver(l)
+	if got := *p.Intent; fmt.Sprint(got) != fmt.Sprint(in) {
+		t.Errorf("got the intent %+v, want %+v", got, in)
+	}
+	in.Attempt = 3
+	p, err := l.Intend(q.ctx(), reader, p, in) // in place of itself
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(1_800_000_000, 123)
+	if _, err := l.CommitAt(q.ctx(), reader, p, 10, at); err != nil {
+		t.Fatal(err)
+	}
+	if p = q.takeOver(l); p.Intent != nil || !p.CommittedAt.Equal(at) {
+		t.Errorf("after the commit: %+v", p)
+	}
+}
+
 func TestLedgerRefusesStepsThatSkipOrGoBack(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)

@@ -1,0 +1,33 @@
+package stream_test
+
+import (
+	"testing"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+func TestFirstIsTheMessageAtOrAfterASequence(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	topology := q.open(stream.Config{Shards: 1})
+	if mark, err := topology.First(q.ctx(), "LOGS_0", 1); err != nil || mark.Seq != 0 {
+		t.Errorf("of an empty stream: %+v, %v", mark, err)
+	}
+	q.fill(q.publisher(topology, stream.PublisherConfig{}), 5)
+	s, err := q.js.Stream(q.ctx(), "LOGS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range q.all(topology, "LOGS_0") {
+		mark, err := topology.First(q.ctx(), "LOGS_0", message.Seq)
+		if err != nil || mark.Seq != message.Seq || !mark.Time.Equal(message.Time) {
+			t.Errorf("message %d at %s: %+v, %v", message.Seq, message.Time, mark, err)
+		}
+	}
+	if err := s.Purge(q.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if mark, err := topology.First(q.ctx(), "LOGS_0", 3); err != nil || mark.Seq != 0 {
+		t.Errorf("of a purged stream: %+v, %v", mark, err)
+	}
+}
