@@ -152,7 +152,11 @@ func TestStatementsHaveExactlyTheirParameters(t *testing.T) {
 		"logs":   namesOf(checked.arguments()),
 		"events": namesOf(checked.arguments()),
 		"count":  {"from", "received_max", "received_min", "shard", "table", "to"},
-		"usage":  {"from", "limit", "project", "to"},
+		"audit":  {"from", "received_max", "received_min", "shard", "table", "to"},
+		"erase":  {"project", "table"},
+
+		"erase_rows": {"before", "project", "table"},
+		"usage":      {"from", "limit", "project", "to"},
 	}
 	parameter := regexp.MustCompile(`\{(\w+):\w+\}`)
 	for name, want := range given {
