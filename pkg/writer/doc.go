@@ -1,17 +1,48 @@
-// Package writer moves records from the queue into ClickHouse.
+// Package writer moves records from the queue into ClickHouse, each row once.
 //
-// It sits between the streams, one a shard, and the tables. Each stream has
-// one worker, which owns its batch and its place in the ledger:
+// It sits between the streams, two a shard, and the tables. Shards are shared
+// among writers by leases; each stream of a shard that is held has one worker,
+// which owns its batch and its place in the ledger:
 //
-//	     ┌────────────────────────── any error, after a pause ───────────────┐
-//	     ▼                                                                   │
-//	take over ──▶ finish the intent ──▶ gather ──▶ intend ──▶ insert ──▶ commit
-//	     ▲        that was left, if any    ▲                                 │
-//	     │                                 └─────────────────────────────────┘
-//	fenced: another writer has the stream; stand by until it moves no more
+//	  ┌─────────────────── any other error, after a pause ────────────────────────┐
+//	  ▼                                                                           │
+//	take over ─▶ gather ─▶ intend ─▶ insert ──ok, the first attempt──▶ usage ─▶ commit
+//	  │  ▲          ▲                  │                                 ▲        │
+//	  │  │          │                  │ anything else                   │        │
+//	  │  │          │                  ▼                                 │        │
+//	  └──┼─ intent ─┼─────────────▶ resolve: count by partition ─all─────┤        │
+//	     │  left    │                  │  ▲                              │        │
+//	     │          │     missing ─────┤  └── insert what is missing     │        │
+//	     │          │                  │      same token; new token,     │        │
+//	     │          │                  │      where it is burnt          │        │
+//	     │          │     refused ─────┤                                 │        │
+//	     │          │     for good     ├──▶ halve the intent, resolve    │        │
+//	     │          │                  └──▶ one message: dead letter ────┘        │
+//	     │          └──────────────────────────────────────────────────────────────┘
+//	     │ a minute later
+//	stopped: more rows than wanted, a part-filled partition, a gap, a lost queue
 //
-// What a newcomer would get wrong: nothing is inserted that the ledger does
-// not hold an intent for, and a range that was once intended is inserted again
-// with the same cut and the same token. A message is never acknowledged to the
-// queue; the ledger's position is the only one.
+// A swap of the ledger that is lost (another writer has taken over) ends the
+// worker at once, from every state.
+//
+// What a newcomer would get wrong: a token alone makes nothing exactly once.
+// ClickHouse logs it before the rows are there, so after any doubt the rows are
+// counted, and the token is only what stops an insert that arrives late.
+// Nothing is inserted that the ledger does not hold an intent for, and whatever
+// was intended is settled before anything else is. A message is never
+// acknowledged to the queue; the ledger's position is the only one.
+//
+// Usage travels under the same intent but needs no count: its rows are keyed by
+// stream and first sequence and replace themselves, so they are sent, after the
+// rows, under a token of each try's own, until one is answered with ok.
+//
+// Rows whose retention has passed may go with any merge, so they are not missed
+// when rows are counted: of a partition, those must be there that still last.
+// Where none lasts, the partition counts as settled.
+//
+// Two losses are accepted. A writer that is paused between the swap and the
+// socket for so long that ClickHouse has forgotten the token (10,000 blocks)
+// would double its batch; a look at the clock right before it sends narrows
+// that to the time of one system call. And a replay window that is purged takes
+// with it what could be looked at again.
 package writer

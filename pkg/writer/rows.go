@@ -1,13 +1,10 @@
 package writer
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
@@ -15,8 +12,16 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// rows is the batch in hand as ClickHouse will get it: a block of logs or of
-// events, and what each project used.
+// rowsVersion is the version of the rules by which messages become rows. It is
+// to be raised when the same message becomes other rows than before: then an
+// intent of an older version must be finished by the old rules.
+const rowsVersion = 1
+
+// expiryMargin is by how much the clock of ClickHouse may be ahead of ours.
+const expiryMargin = time.Hour
+
+// rows is the batch in hand as ClickHouse will get it: for each partition a
+// block of logs or of events, and what each project used.
 //
 // Rows are a pure function of the messages: no clock, no random number and no
 // look-up comes into them, so that the same range always makes the same rows.
@@ -24,12 +29,23 @@ type rows struct {
 	kind   stream.Kind
 	stream string
 	shard  uint8
+	parts  []*part // in the order in which they came up
+	spare  []*part // emptied, and kept for their memory
+	usage  usage
+
 	reader record.Reader
-	logs   clickhouse.LogBlock
-	events clickhouse.EventBlock
 	log    record.Log
 	event  record.Event
-	usage  usage
+	drop   record.Drop
+}
+
+// part is the rows of one partition.
+type part struct {
+	partition   string
+	first, last uint64 // sequences of its messages
+	logs        clickhouse.LogBlock
+	events      clickhouse.EventBlock
+	expiring    map[int64]uint64 // rows by the day, since 1970, on which their retention has passed
 }
 
 func newRows(kind stream.Kind, name string, shard uint8) *rows {
@@ -37,17 +53,72 @@ func newRows(kind stream.Kind, name string, shard uint8) *rows {
 }
 
 func (r *rows) reset() {
-	r.logs.Reset()
-	r.events.Reset()
+	for _, p := range r.parts {
+		p.logs.Reset()
+		p.events.Reset()
+		clear(p.expiring)
+	}
+	r.spare = append(r.spare, r.parts...)
+	r.parts = r.parts[:0]
 	clear(r.usage)
 }
 
-func (r *rows) len() int { return r.logs.Rows() + r.events.Rows() }
+func (r *rows) len() int {
+	total := 0
+	for _, p := range r.parts {
+		total += p.len()
+	}
+	return total
+}
+
+// want is the number of rows by partition; partitions without any are not in it.
+func (r *rows) want() map[string]uint64 {
+	want := make(map[string]uint64, len(r.parts))
+	for _, p := range r.parts {
+		if n := p.len(); n > 0 {
+			want[p.partition] = uint64(n)
+		}
+	}
+	return want
+}
+
+func (p *part) len() int { return p.logs.Rows() + p.events.Rows() }
+
+// lasting is how many of the rows ClickHouse is sure to show at that time, once
+// it has them: those whose retention has passed may go with any merge.
+func (p *part) lasting(now time.Time) uint64 {
+	lasting, today := uint64(p.len()), day(now.Add(expiryMargin))
+	for on, n := range p.expiring {
+		if on <= today {
+			lasting -= n
+		}
+	}
+	return lasting
+}
+
+// at is the part for messages that the queue had at that time.
+func (r *rows) at(delivery stream.Delivery) *part {
+	partition := clickhouse.Partition(delivery.Time.UnixNano())
+	for _, p := range r.parts {
+		if p.partition == partition {
+			p.last = delivery.Seq
+			return p
+		}
+	}
+	p := &part{expiring: map[int64]uint64{}}
+	if n := len(r.spare); n > 0 {
+		p, r.spare = r.spare[n-1], r.spare[:n-1]
+	}
+	p.partition, p.first, p.last = partition, delivery.Seq, delivery.Seq
+	r.parts = append(r.parts, p)
+	return p
+}
 
 // add appends a message's rows and tells how many bytes of text they hold.
 // After an error the rows are spoilt: a part of the message may be in them.
 func (r *rows) add(delivery stream.Delivery) (bytes int, err error) {
 	r.reader.Reset(delivery.Data)
+	p := r.at(delivery)
 	at := clickhouse.Row{Shard: r.shard, Seq: delivery.Seq, Received: delivery.Time.UnixNano()}
 	for {
 		section, err := r.reader.NextSection()
@@ -57,108 +128,85 @@ func (r *rows) add(delivery stream.Delivery) (bytes int, err error) {
 		if err != nil {
 			return bytes, err
 		}
-		if section.Kind != r.recordKind() {
-			return bytes, fmt.Errorf("a section of kind %s on a stream of %s", section.Kind, r.kind)
-		}
 		at.Project, at.RetentionDays = section.Project, section.RetentionDays
-		size, err := r.addSection(&at, section)
+		size, err := r.addSection(p, &at, section)
 		if err != nil {
 			return bytes, err
 		}
 		bytes += size
-		r.usage.count(usageKey{section.Project, hour(delivery.Time)}, section.Rows, size)
 	}
 }
 
-func (r *rows) recordKind() record.Kind {
+// addSection appends a section's rows, or counts what was refused; at.Idx goes
+// on from section to section.
+func (r *rows) addSection(p *part, at *clickhouse.Row, section *record.Section) (bytes int, err error) {
+	switch {
+	case section.Kind == record.KindDrop && r.kind == stream.Logs:
+		return 0, r.addDrops(section)
+	case section.Kind != recordKind(r.kind):
+		return 0, fmt.Errorf("a section of kind %s on a stream of %s", section.Kind, r.kind)
+	}
+	for {
+		size, ok, err := r.addNext(p, at, section)
+		if err != nil {
+			return bytes, err
+		}
+		if !ok {
+			break
+		}
+		bytes += size
+		at.Idx++
+	}
+	if at.RetentionDays != 0 {
+		p.expiring[day(time.Unix(0, at.Received))+1+int64(at.RetentionDays)] += uint64(section.Rows)
+	}
+	key := usageKey{project: section.Project, hour: hour(at.Received), measure: r.kind.String()}
+	r.usage.count(key, uint64(section.Rows), uint64(bytes))
+	return bytes, nil
+}
+
+func (r *rows) addNext(p *part, at *clickhouse.Row, section *record.Section) (size int, ok bool, err error) {
 	if r.kind == stream.Events {
+		if ok, err = section.NextEvent(&r.event); ok {
+			p.events.Append(*at, &r.event)
+		}
+		return r.event.Size(), ok, err
+	}
+	if ok, err = section.NextLog(&r.log); ok {
+		p.logs.Append(*at, &r.log)
+	}
+	return r.log.Size(), ok, err
+}
+
+// addDrops counts records that were refused: they are in the usage alone.
+func (r *rows) addDrops(section *record.Section) error {
+	for {
+		ok, err := section.NextDrop(&r.drop)
+		if err != nil || !ok {
+			return err
+		}
+		key := usageKey{project: section.Project, hour: hour(r.drop.Time), measure: measureDropped, reason: r.drop.Reason}
+		r.usage.count(key, r.drop.Records, r.drop.Bytes)
+	}
+}
+
+// pick is the parts of these partitions.
+func (r *rows) pick(partitions []string) []*part {
+	picked := make([]*part, 0, len(partitions))
+	for _, p := range r.parts {
+		if slices.Contains(partitions, p.partition) {
+			picked = append(picked, p)
+		}
+	}
+	return picked
+}
+
+func recordKind(kind stream.Kind) record.Kind {
+	if kind == stream.Events {
 		return record.KindEvent
 	}
 	return record.KindLog
 }
 
-// addSection appends a section's rows; at.Idx goes on from section to section.
-func (r *rows) addSection(at *clickhouse.Row, section *record.Section) (bytes int, err error) {
-	for {
-		size, ok, err := r.addNext(at, section)
-		if err != nil || !ok {
-			return bytes, err
-		}
-		bytes += size
-		at.Idx++
-	}
-}
-
-func (r *rows) addNext(at *clickhouse.Row, section *record.Section) (size int, ok bool, err error) {
-	if r.kind == stream.Events {
-		if ok, err = section.NextEvent(&r.event); ok {
-			r.events.Append(*at, &r.event)
-		}
-		return r.event.Size(), ok, err
-	}
-	if ok, err = section.NextLog(&r.log); ok {
-		r.logs.Append(*at, &r.log)
-	}
-	return r.log.Size(), ok, err
-}
-
-// insert sends the rows, then the usage, each under the token: what an earlier
-// try has stored is not stored again. from is the batch's first sequence.
-func (r *rows) insert(ctx context.Context, sink Sink, token string, from uint64) error {
-	if r.logs.Rows() > 0 {
-		if err := sink.InsertLogs(ctx, token, &r.logs); err != nil {
-			return err
-		}
-	}
-	if r.events.Rows() > 0 {
-		if err := sink.InsertEvents(ctx, token, &r.events); err != nil {
-			return err
-		}
-	}
-	return sink.InsertUsage(ctx, token, r.usageRows(from))
-}
-
-func (r *rows) usageRows(from uint64) []clickhouse.UsageRow {
-	rows := make([]clickhouse.UsageRow, 0, len(r.usage))
-	for key, t := range r.usage {
-		rows = append(rows, clickhouse.UsageRow{
-			Project: key.project,
-			Hour:    time.Unix(key.hour, 0).UTC(),
-			Measure: r.kind.String(),
-			Records: t.records,
-			Bytes:   t.bytes,
-			Stream:  r.stream,
-			Seq:     from,
-		})
-	}
-	slices.SortFunc(rows, func(a, b clickhouse.UsageRow) int { // one order, or a repeated block would differ
-		return cmp.Or(cmp.Compare(a.Project, b.Project), a.Hour.Compare(b.Hour))
-	})
-	return rows
-}
-
-// usageKey is what usage is rolled up by.
-type usageKey struct {
-	project string
-	hour    int64 // Unix seconds of its begin
-}
-
-// usage is what projects stored in the batch in hand, by hour of receipt.
-type usage map[usageKey]*tally
-
-type tally struct {
-	records, bytes uint64
-}
-
-func (u usage) count(key usageKey, records, bytes int) {
-	t := u[key]
-	if t == nil {
-		t = &tally{}
-		key.project = strings.Clone(key.project) // the section's text is borrowed
-		u[key] = t
-	}
-	t.records += uint64(records)
-	t.bytes += uint64(bytes)
-}
-
-func hour(t time.Time) int64 { return t.Unix() - t.Unix()%3600 }
+// day is the partition of what was queued at the time: days since 1970.
+func day(t time.Time) int64 { return t.Unix() / 86_400 }

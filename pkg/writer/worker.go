@@ -7,67 +7,131 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"maps"
+	"math"
+	"sync/atomic"
 	"time"
-
-	"github.com/cenkalti/backoff/v5"
 
 	"github.com/logboom/logboom/pkg/batch"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
 var (
-	// errQueueLost says that the stream is not the one that the ledger speaks
-	// of: it was lost or restored, and its sequences would be used again.
-	errQueueLost = errors.New("the ledger and the stream disagree: the queue was lost or restored")
-	// errPoison says that a message was met that is no batch of records. It is
-	// among the dead letters, and the next run passes over it.
-	errPoison = errors.New("a message could not be decoded")
+	// errAnew says that the batch in hand is spoilt or was cut: what is not
+	// committed is to be read again.
+	errAnew = errors.New("read on from what is committed")
 	// errDue says that the batch in hand has waited long enough.
 	errDue = errors.New("due")
+	// errStopping says that no further try is made, because the shard is to be
+	// given up.
+	errStopping = errors.New("stopping")
 )
 
-// worker moves one stream. Its fields belong to the goroutine of run.
-type worker struct {
-	cfg      Config
-	deps     Deps
-	metrics  *metrics
-	stream   string
-	reader   string
-	position stream.Position
-	buried   map[uint64]bool // messages that are among the dead letters
+// source is what a worker reads its stream from; stream.Consumer is one.
+type source interface {
+	Next(ctx context.Context) (stream.Delivery, error)
+	Close()
+}
 
-	buffer *batch.Buffer
-	rows   *rows
-	digest hash.Hash
-	next   uint64           // the batch in hand is committed+1 to next-1
-	newest time.Time        // when the newest message in hand was queued
-	held   *stream.Delivery // does not fit the batch in hand, starts the next
+// worker moves one stream. Its fields belong to the goroutine of run, but for
+// the last ones.
+type worker struct {
+	cfg        Config
+	deps       Deps
+	metrics    *metrics
+	failpoints failpoints
+	kind       stream.Kind
+	stream     string
+	reader     string
+	open       func(ctx context.Context, from uint64) (source, error)
+	moves      func() // told when the stream is taken over and nothing is left to finish
+	position   stream.Position
+	allowed    time.Time       // before the last swap: when what the ledger allows was asked for
+	buried     map[uint64]bool // messages that are among the dead letters and not committed yet
+	stopping   <-chan struct{} // closed when the shard is to be given up
+
+	buffer   *batch.Buffer
+	rows     *rows
+	digest   hash.Hash
+	next     uint64 // the batch in hand is committed+1 to next-1
+	received span
+	held     *stream.Delivery // does not fit the batch in hand, starts the next
+
+	messagesDone, rowsDone atomic.Uint64 // since the start, for who estimates the lag
+}
+
+// span is when the queue had the messages of the batch in hand.
+type span struct {
+	min, max int64 // Unix nanoseconds
+	last     time.Time
+}
+
+func (s *span) add(t time.Time) {
+	s.min, s.max, s.last = min(s.min, t.UnixNano()), max(s.max, t.UnixNano()), t
 }
 
 func newWorker(w *Writer, kind stream.Kind, shard int) *worker {
 	name := stream.Name(kind, shard)
 	return &worker{
-		cfg:     w.cfg,
-		deps:    w.deps,
-		metrics: w.metrics,
-		stream:  name,
-		reader:  stream.WriterKey(name),
-		buried:  map[uint64]bool{},
-		buffer:  batch.New(w.cfg.Batch),
-		rows:    newRows(kind, name, uint8(shard)),
-		digest:  sha256.New(),
+		cfg:        w.cfg,
+		deps:       w.deps,
+		metrics:    w.metrics,
+		failpoints: w.failpoints,
+		kind:       kind,
+		stream:     name,
+		reader:     stream.WriterKey(name),
+		open: func(ctx context.Context, from uint64) (source, error) {
+			return w.deps.Queue.Consume(ctx, name, from, stream.ConsumerConfig{MaxBytes: w.cfg.FetchBytes})
+		},
+		moves:  func() { w.moves(name) },
+		buried: map[uint64]bool{},
+		buffer: batch.New(w.cfg.Batch),
+		rows:   newRows(kind, name, uint8(shard)),
+		digest: sha256.New(),
 	}
 }
 
-// run takes the stream over and moves it until ctx ends or an error comes.
+// run takes the stream over and moves it until ctx ends or an error comes. What
+// is under way when ctx ends is brought to its end, within the flush timeout.
 func (w *worker) run(ctx context.Context) error {
 	if err := w.takeOver(ctx); err != nil {
 		return err
 	}
-	if err := w.finishIntent(ctx); err != nil {
-		return err
+	w.stopping = ctx.Done()
+	late, cancel := outlive(ctx, w.cfg.FlushTimeout)
+	defer cancel()
+	for {
+		err := w.finish(late)
+		if err == nil {
+			w.moves()
+			err = w.move(ctx, late)
+		}
+		if !errors.Is(err, errAnew) {
+			return err
+		}
+		w.reset()
 	}
-	return w.move(ctx)
+}
+
+// outlive is a context that ends so long after ctx does, or at once where ctx
+// ends because the shard is another's.
+func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	forget := context.AfterFunc(ctx, func() {
+		if !errors.Is(context.Cause(ctx), stream.ErrFenced) {
+			timer := time.NewTimer(grace)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-late.Done():
+			}
+		}
+		cancel(context.Cause(ctx))
+	})
+	return late, func() {
+		forget()
+		cancel(nil)
+	}
 }
 
 func (w *worker) takeOver(ctx context.Context) error {
@@ -75,16 +139,40 @@ func (w *worker) takeOver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("take over: %w", err)
 	}
+	w.position = position
+	w.reset()
+	if err := w.failpoints.hit(pointTakeOver); err != nil {
+		return err
+	}
 	info, err := w.deps.Queue.Lag(ctx, w.stream)
 	if err != nil {
 		return fmt.Errorf("ask for the stream's end: %w", err)
 	}
+	w.tellLag(ctx, position.Committed, info)
 	if info.LastSeq < position.Committed {
-		return fmt.Errorf("%w: it ends at %d, %d is committed", errQueueLost, info.LastSeq, position.Committed)
+		return queueLost(w.stream, position.Committed, info.LastSeq, nil)
 	}
-	w.position, w.held = position, nil
-	w.reset()
+	if err := w.recognize(ctx); err != nil {
+		return err
+	}
 	w.deps.Logger.Info("stream taken over", "stream", w.stream, "epoch", position.Epoch, "seq", position.Committed, "left", info.LastSeq-position.Committed)
+	return nil
+}
+
+// recognize checks that the message that was committed last is still the same
+// one: a queue that was lost grows past the position again after a while.
+func (w *worker) recognize(ctx context.Context) error {
+	at := w.position.Committed
+	if at == 0 || w.position.CommittedAt.IsZero() {
+		return nil
+	}
+	mark, err := w.deps.Queue.First(ctx, w.stream, at)
+	if err != nil {
+		return fmt.Errorf("look at message %d: %w", at, err)
+	}
+	if mark.Seq == at && !mark.Time.Equal(w.position.CommittedAt) {
+		return queueLost(w.stream, at, at, nil)
+	}
 	return nil
 }
 
@@ -93,52 +181,90 @@ func (w *worker) reset() {
 	w.buffer.Flushed(time.Now())
 	w.rows.reset()
 	w.digest.Reset()
+	w.held = nil
 	w.next = w.position.Committed + 1
+	w.received = span{min: math.MaxInt64, max: math.MinInt64}
 }
 
-// finishIntent inserts the range that an earlier owner intended, with the same
-// cut and token, and commits it.
-func (w *worker) finishIntent(ctx context.Context) error {
-	intent := w.position.Intent
-	if intent == nil {
+// finish brings the intent that an earlier owner left to its end, with the same
+// cut and tokens.
+func (w *worker) finish(ctx context.Context) error {
+	left := w.position.Intent
+	if left == nil {
 		return nil
 	}
-	deliveries, err := w.deps.Queue.Refetch(ctx, w.stream, intent.From, intent.To)
-	if err != nil {
-		return fmt.Errorf("read %d to %d again: %w", intent.From, intent.To, err)
+	if left.Schema > rowsVersion {
+		return &stoppedError{
+			code:   stopNewer,
+			found:  fmt.Sprintf("stream %s: the intent %d to %d was made by a newer version", w.stream, left.From, left.To),
+			remedy: "let a writer of that version finish it",
+		}
 	}
+	if err := w.load(ctx, left.From, left.To); err != nil {
+		return err
+	}
+	if err := w.same(left); err != nil {
+		return err
+	}
+	return w.store(ctx, false)
+}
+
+// load makes the messages from..to the batch in hand.
+func (w *worker) load(ctx context.Context, from, to uint64) error {
+	deliveries, err := w.deps.Queue.Refetch(ctx, w.stream, from, to)
+	if err != nil {
+		return fmt.Errorf("read %d to %d again: %w", from, to, err)
+	}
+	w.reset()
 	for _, delivery := range deliveries {
 		if err := w.add(ctx, delivery); err != nil {
 			return err
 		}
 	}
-	if got := w.hash(); got != intent.Hash {
-		return fmt.Errorf("%w: %d to %d has the hash %s, %s was intended", errQueueLost, intent.From, intent.To, got, intent.Hash)
+	return nil
+}
+
+// same checks that the batch in hand is what was intended. An intent of before
+// the rows were recorded is filled in.
+func (w *worker) same(left *stream.Intent) error {
+	mine := w.intent()
+	if left.Want == nil && left.ReceivedMax == 0 {
+		mine.Dead = left.Dead
+		if mine.Hash == left.Hash {
+			*left = mine
+		}
 	}
-	return w.store(ctx, *intent)
+	if mine.Hash == left.Hash && maps.Equal(mine.Want, left.Want) {
+		return nil
+	}
+	return &stoppedError{
+		code:   stopDiffers,
+		found:  fmt.Sprintf("stream %s: messages %d to %d are not what was intended (hash %s, not %s)", w.stream, left.From, left.To, mine.Hash, left.Hash),
+		remedy: "restore the queue's newest backup, or let a writer of the version that made the intent finish it",
+	}
 }
 
 // move gathers messages into batches and flushes them, until ctx ends.
-func (w *worker) move(ctx context.Context) error {
-	consumer, err := w.deps.Queue.Consume(ctx, w.stream, w.next, stream.ConsumerConfig{MaxBytes: w.cfg.FetchBytes})
+func (w *worker) move(ctx, late context.Context) error {
+	from, err := w.open(ctx, w.next)
 	if err != nil {
 		return fmt.Errorf("consume: %w", err)
 	}
-	defer consumer.Close()
+	defer from.Close()
 	for {
-		if err := w.gather(ctx, consumer); err != nil {
-			return w.leave(ctx, err)
+		if err := w.gather(ctx, from); err != nil {
+			return w.leave(ctx, late, err)
 		}
-		if err := w.flush(ctx); err != nil {
+		if err := w.flush(late); err != nil {
 			return err
 		}
 	}
 }
 
 // gather adds messages until the batch in hand is to be flushed.
-func (w *worker) gather(ctx context.Context, consumer *stream.Consumer) error {
+func (w *worker) gather(ctx context.Context, from source) error {
 	for !w.buffer.Full() {
-		delivery, err := w.receive(ctx, consumer)
+		delivery, err := w.receive(ctx, from)
 		if errors.Is(err, errDue) {
 			return nil
 		}
@@ -157,18 +283,18 @@ func (w *worker) gather(ctx context.Context, consumer *stream.Consumer) error {
 }
 
 // receive waits for the next message, or until the batch in hand is due.
-func (w *worker) receive(ctx context.Context, consumer *stream.Consumer) (stream.Delivery, error) {
+func (w *worker) receive(ctx context.Context, from source) (stream.Delivery, error) {
 	if w.held != nil {
 		delivery := *w.held
 		w.held = nil
 		return delivery, nil
 	}
 	if w.buffer.Empty() {
-		return consumer.Next(ctx)
+		return from.Next(ctx)
 	}
 	due, cancel := context.WithDeadline(ctx, w.buffer.Due())
 	defer cancel()
-	delivery, err := consumer.Next(due)
+	delivery, err := from.Next(due)
 	if err != nil && due.Err() != nil && ctx.Err() == nil {
 		return delivery, errDue
 	}
@@ -177,101 +303,135 @@ func (w *worker) receive(ctx context.Context, consumer *stream.Consumer) (stream
 
 // add puts a message's rows into the batch in hand.
 func (w *worker) add(ctx context.Context, delivery stream.Delivery) error {
-	before := w.rows.len()
-	bytes := 0
+	before, bytes := w.rows.len(), 0
 	if !w.buried[delivery.Seq] {
 		var err error
 		if bytes, err = w.rows.add(delivery); err != nil {
-			return w.bury(ctx, delivery, err)
+			// Half of its rows may be in the batch in hand.
+			if err := w.bury(ctx, delivery, reasonUndecodable, err.Error()); err != nil {
+				return err
+			}
+			return fmt.Errorf("message %d: %w", delivery.Seq, errAnew)
 		}
 	}
 	w.digest.Write(delivery.Data)
 	w.buffer.Add(w.rows.len()-before, bytes, day(delivery.Time), time.Now())
-	w.next, w.newest = delivery.Seq+1, delivery.Time
+	w.received.add(delivery.Time)
+	w.next = delivery.Seq + 1
 	return nil
 }
 
-// bury puts a message that is no batch of records among the dead letters. Half
-// of its rows may be in the batch in hand, so the worker begins anew.
-func (w *worker) bury(ctx context.Context, delivery stream.Delivery, cause error) error {
+// reasonUndecodable is of messages that are no batch of records.
+const reasonUndecodable = "undecodable"
+
+// bury puts a message among the dead letters.
+func (w *worker) bury(ctx context.Context, delivery stream.Delivery, reason, detail string) error {
 	letter := stream.DeadLetter{
-		Reason: "undecodable",
-		Stream: w.stream,
-		Seq:    delivery.Seq,
-		Time:   delivery.Time,
-		Data:   delivery.Data,
-		Detail: cause.Error(),
+		Reason: reason, Stream: w.stream, Seq: delivery.Seq, Time: delivery.Time, Data: delivery.Data, Detail: detail,
 	}
 	if err := w.deps.Queue.Bury(ctx, letter); err != nil {
 		return fmt.Errorf("bury %d: %w", delivery.Seq, err)
 	}
 	w.buried[delivery.Seq] = true
-	w.metrics.buried.WithLabelValues(letter.Reason).Inc()
-	return fmt.Errorf("%w: %d: %w", errPoison, delivery.Seq, cause)
+	w.metrics.buried.WithLabelValues(reason).Inc()
+	w.deps.Logger.Error("message put among the dead letters", "stream", w.stream, "seq", delivery.Seq, "reason", reason, "err", detail)
+	return nil
 }
 
-func (w *worker) hash() string { return hex.EncodeToString(w.digest.Sum(nil)[:8]) }
+// intent is the batch in hand as the ledger has it.
+func (w *worker) intent() stream.Intent {
+	return stream.Intent{
+		From:        w.position.Committed + 1,
+		To:          w.next - 1,
+		ReceivedMin: w.received.min,
+		ReceivedMax: w.received.max,
+		Want:        w.rows.want(),
+		Hash:        hex.EncodeToString(w.digest.Sum(nil)[:8]),
+		Attempt:     1,
+		Schema:      rowsVersion,
+	}
+}
+
+// intend swaps the intent into the ledger. What it allows is allowed from before
+// the swap on: a writer that is paused after it must notice.
+func (w *worker) intend(ctx context.Context, in stream.Intent) error {
+	w.allowed = time.Now()
+	position, err := w.deps.Ledger.Intend(ctx, w.reader, w.position, in)
+	if err != nil {
+		return fmt.Errorf("intend %d to %d: %w", in.From, in.To, err)
+	}
+	w.position = position
+	return nil
+}
 
 // flush moves the batch in hand to ClickHouse.
 func (w *worker) flush(ctx context.Context) error {
 	if w.buffer.Empty() {
 		return nil
 	}
-	intent := stream.Intent{From: w.position.Committed + 1, To: w.next - 1, Hash: w.hash()}
-	position, err := w.deps.Ledger.Intend(ctx, w.reader, w.position, intent)
-	if err != nil {
-		return fmt.Errorf("intend %d to %d: %w", intent.From, intent.To, err)
-	}
-	w.position = position
-	return w.store(ctx, intent)
-}
-
-// store inserts the batch in hand, which is the intent's range, and commits it.
-func (w *worker) store(ctx context.Context, intent stream.Intent) error {
-	began, count := time.Now(), w.rows.len()
-	if err := w.insert(ctx, intent); err != nil {
+	if err := w.failpoints.hit(pointBeforeIntent); err != nil {
 		return err
 	}
-	position, err := w.deps.Ledger.Commit(ctx, w.reader, w.position, intent.To)
+	if err := w.intend(ctx, w.intent()); err != nil {
+		return err
+	}
+	if err := w.failpoints.hit(pointAfterIntent); err != nil {
+		return err
+	}
+	return w.store(ctx, true)
+}
+
+// store brings the intent in hand to its end and commits it. fresh says that
+// nobody has sent any of its rows before.
+func (w *worker) store(ctx context.Context, fresh bool) error {
+	began, wanted := time.Now(), w.position.Intent.To
+	if err := w.settle(ctx, fresh); err != nil {
+		return err
+	}
+	if err := newSettlement(w).storeUsage(ctx); err != nil {
+		return err
+	}
+	if err := w.failpoints.hit(pointBeforeCommit); err != nil {
+		return err
+	}
+	if err := w.commit(ctx, began); err != nil {
+		return err
+	}
+	if w.position.Committed < wanted {
+		return errAnew // it was cut; the rest is read again
+	}
+	return w.failpoints.hit(pointAfterCommit)
+}
+
+func (w *worker) commit(ctx context.Context, began time.Time) error {
+	done, count := w.position.Intent, w.rows.len()
+	position, err := w.deps.Ledger.CommitAt(ctx, w.reader, w.position, done.To, w.received.last)
 	if err != nil {
-		return fmt.Errorf("commit %d: %w", intent.To, err)
+		return fmt.Errorf("commit %d: %w", done.To, err)
 	}
 	w.position = position
-	w.metrics.stored(w.stream, count, time.Since(began), time.Since(w.newest))
-	w.deps.Logger.Debug("batch stored", "stream", w.stream, "seq", intent.To, "rows", count, "elapsed", time.Since(began))
+	if done.Dead != "" {
+		count = 0
+	}
+	w.rowsDone.Add(uint64(count))
+	w.messagesDone.Add(done.To - done.From + 1)
+	maps.DeleteFunc(w.buried, func(seq uint64, _ bool) bool { return seq <= done.To })
+	w.metrics.stored(w.stream, count, time.Since(began))
+	w.deps.Logger.Debug("batch stored", "stream", w.stream, "seq", done.To, "rows", count, "elapsed", time.Since(began))
+	held := w.held
 	w.reset()
+	w.held = held
 	return nil
 }
 
-// insert tries until ClickHouse has the rows or ctx ends: the queue is the
-// buffer, and every try has the same token.
-func (w *worker) insert(ctx context.Context, intent stream.Intent) error {
-	token := fmt.Sprintf("%s-%d-%d-%s", w.stream, intent.From, intent.To, intent.Hash)
-	waits := backoff.NewExponentialBackOff()
-	waits.InitialInterval, waits.MaxInterval = 100*time.Millisecond, 10*time.Second
-	for attempt := 1; ; attempt++ {
-		err := w.rows.insert(ctx, w.deps.Sink, token, intent.From)
-		if err == nil {
-			return nil
-		}
-		w.metrics.failures.WithLabelValues(w.stream).Inc()
-		w.deps.Logger.Warn("insert failed", "stream", w.stream, "seq", intent.To, "rows", w.rows.len(), "attempt", attempt, "err", err)
-		if err := pause(ctx, waits.NextBackOff()); err != nil {
-			return err
-		}
-	}
-}
-
-// leave flushes the batch in hand when the process stops; where ClickHouse
+// leave flushes the batch in hand when the shard is given up; where ClickHouse
 // does not take it in time, the queue still has it.
-func (w *worker) leave(ctx context.Context, cause error) error {
-	if ctx.Err() == nil || w.buffer.Empty() {
+func (w *worker) leave(ctx, late context.Context, cause error) error {
+	if ctx.Err() == nil || errors.Is(context.Cause(ctx), stream.ErrFenced) || w.buffer.Empty() {
 		return cause
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.FlushTimeout)
-	defer cancel()
 	rows := w.rows.len()
-	if err := w.flush(last); err != nil {
+	if err := w.flush(late); err != nil {
 		w.deps.Logger.Warn("last batch left on the queue", "stream", w.stream, "rows", rows, "err", err)
 		return cause
 	}
@@ -279,5 +439,29 @@ func (w *worker) leave(ctx context.Context, cause error) error {
 	return cause
 }
 
-// day is the partition of what was queued at the time.
-func day(t time.Time) int64 { return t.Unix() / 86_400 }
+// givenUp tells whether the shard is to be given up.
+func (w *worker) givenUp() bool {
+	select {
+	case <-w.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits before the next try; there is none once the shard is given up.
+func (w *worker) pause(ctx context.Context, d time.Duration) error {
+	if w.givenUp() {
+		return errStopping
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-w.stopping:
+		return errStopping
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

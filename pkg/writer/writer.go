@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +23,7 @@ import (
 type Queue interface {
 	Consume(ctx context.Context, stream string, from uint64, cfg stream.ConsumerConfig) (*stream.Consumer, error)
 	Refetch(ctx context.Context, stream string, from, to uint64) ([]stream.Delivery, error)
+	First(ctx context.Context, stream string, from uint64) (stream.Mark, error)
 	Lag(ctx context.Context, stream string) (stream.Info, error)
 	Bury(ctx context.Context, letter stream.DeadLetter) error
 	Purge(ctx context.Context, stream string, below uint64) (uint64, error)
@@ -30,24 +34,48 @@ type Queue interface {
 type Ledger interface {
 	TakeOver(ctx context.Context, reader string) (stream.Position, error)
 	Intend(ctx context.Context, reader string, p stream.Position, in stream.Intent) (stream.Position, error)
-	Commit(ctx context.Context, reader string, p stream.Position, to uint64) (stream.Position, error)
+	CommitAt(ctx context.Context, reader string, p stream.Position, to uint64, at time.Time) (stream.Position, error)
 	Positions(ctx context.Context) (map[string]stream.Position, error)
 }
 
-// Sink is where rows go; clickhouse.Client is it. A token names a block: the
-// same block sent twice with one token is stored once.
+// Leases say who works which shard; stream.Leases is it.
+type Leases interface {
+	Beat(ctx context.Context) (stream.LeaseView, error)
+	Claim(ctx context.Context, name string) (bool, error)
+	Release(ctx context.Context, name string) error
+	Leave(ctx context.Context) error
+}
+
+// Sink is where rows go, and where they are counted; clickhouse.Client is it. A
+// token names a block: sent twice with one token it is stored once, and after
+// some failures not at all.
 type Sink interface {
 	InsertLogs(ctx context.Context, token string, block *clickhouse.LogBlock) error
 	InsertEvents(ctx context.Context, token string, block *clickhouse.EventBlock) error
 	InsertUsage(ctx context.Context, token string, rows []clickhouse.UsageRow) error
+	CountRange(ctx context.Context, r clickhouse.Range) (map[string]uint64, error)
+	Audit(ctx context.Context, r clickhouse.Range) (rows, distinct uint64, maxSeq uint64, err error)
 }
 
 // Config is for operators.
 type Config struct {
-	Batch        batch.Limits
-	FetchBytes   int           // bytes of messages fetched ahead, a stream
-	FlushTimeout time.Duration // of the last flush, when the process stops
-	StandBy      time.Duration // how long another writer's position must stand still before its stream is taken
+	// Batch says when a batch is flushed.
+	Batch batch.Limits
+	// FetchBytes is how much of a stream is fetched ahead of its batch.
+	FetchBytes int
+	// FlushTimeout bounds the last flush of a shard that is given up, to
+	// another writer or because the process stops. What is not flushed by then
+	// stays on the queue. It is part of the time that re-balancing takes.
+	FlushTimeout time.Duration
+	// Member names this writer among its like. Default: a new name at each
+	// start. A writer that is sure to be alone may have a fixed one: after a
+	// crash it goes on at once, where others wait until its lease has lapsed.
+	Member string
+	// Beat is how often a writer says that it lives and looks who else does,
+	// at most 2 s.
+	Beat time.Duration
+	// AuditEvery is how often the rows stored since are checked. 0: never.
+	AuditEvery time.Duration
 }
 
 // DefaultConfig is sized for two cores and a few hundred MiB.
@@ -55,9 +83,31 @@ func DefaultConfig() Config {
 	return Config{
 		Batch:        batch.Limits{Rows: 500_000, Bytes: 32 << 20, Age: 500 * time.Millisecond, Idle: 20 * time.Millisecond},
 		FetchBytes:   8 << 20,
-		FlushTimeout: 10 * time.Second,
-		StandBy:      10 * time.Second,
+		FlushTimeout: 4 * time.Second,
+		Beat:         1500 * time.Millisecond,
+		AuditEvery:   time.Hour,
 	}
+}
+
+// mostBeat is how long a writer may be silent between two beats: others take
+// its shards after three of them.
+const mostBeat = 2 * time.Second
+
+// Validate names the first setting that cannot work.
+func (c Config) Validate() error {
+	switch {
+	case c.Batch.Rows < 1 || c.Batch.Bytes < 1:
+		return fmt.Errorf("setting Batch is %d rows and %d bytes: give at least 1 of each", c.Batch.Rows, c.Batch.Bytes)
+	case c.FetchBytes < 0:
+		return fmt.Errorf("setting FetchBytes is %d: give 0 or more", c.FetchBytes)
+	case c.FlushTimeout < 0:
+		return fmt.Errorf("setting FlushTimeout is %s: give 0 or more", c.FlushTimeout)
+	case c.Beat <= 0 || c.Beat > mostBeat:
+		return fmt.Errorf("setting Beat is %s: give up to %s", c.Beat, mostBeat)
+	case c.AuditEvery < 0:
+		return fmt.Errorf("setting AuditEvery is %s: give 0 for never, or more", c.AuditEvery)
+	}
+	return nil
 }
 
 // Deps is what the writer works with.
@@ -66,37 +116,46 @@ type Deps struct {
 	Registry prometheus.Registerer
 	Queue    Queue
 	Ledger   Ledger
+	Leases   Leases
 	Sink     Sink
 }
 
-// Writer runs a worker for every stream.
+// Writer works the shards that it holds: each one's logs and events.
 type Writer struct {
-	cfg     Config
-	deps    Deps
-	metrics *metrics
-	workers []*worker
-	mu      sync.Mutex
-	stopped map[string]error // streams that wait for a hand or stand by, and why
+	cfg        Config
+	deps       Deps
+	metrics    *metrics
+	failpoints failpoints
+	shards     []*shard
+
+	mu       sync.Mutex
+	held     map[string]*worker // the streams that are worked, by name
+	troubles map[string]error   // of the streams that do not move, and of the leases: why
 }
 
-// New lays out the workers; it starts nothing.
+// New lays out the shards; it starts nothing.
 func New(cfg Config, deps Deps) *Writer {
-	w := &Writer{cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), stopped: map[string]error{}}
-	for shard := range deps.Queue.Shards() {
-		for _, kind := range []stream.Kind{stream.Logs, stream.Events} {
-			w.workers = append(w.workers, newWorker(w, kind, shard))
-		}
+	w := &Writer{
+		cfg:        cfg,
+		deps:       deps,
+		metrics:    newMetrics(deps.Registry),
+		failpoints: newFailpoints(),
+		held:       map[string]*worker{},
+		troubles:   map[string]error{},
+	}
+	for number := range deps.Queue.Shards() {
+		w.shards = append(w.shards, newShard(w, number))
 	}
 	return w
 }
 
-// Run works until ctx ends, then flushes what has been gathered.
+// Run works until ctx ends, then flushes what has been gathered and gives its
+// shards back.
 func (w *Writer) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for _, worker := range w.workers {
-		group.Go(func() error { return w.keep(ctx, worker) })
-	}
+	group.Go(func() error { return w.share(ctx) })
 	group.Go(func() error { return w.tidy(ctx) })
+	group.Go(func() error { return w.audit(ctx) })
 	err := group.Wait()
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -107,83 +166,72 @@ func (w *Writer) Run(ctx context.Context) error {
 // pauses between attempts of a worker: they grow to the last.
 var pauses = [...]time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second, 15 * time.Second}
 
-// keep runs a worker again and again. An error that only a person can settle
-// stops the stream; it stays unready, and the others go on.
+// lookAgain is how often a stopped stream is looked at: a person may have
+// mended it. Every check of a take-over is made anew.
+const lookAgain = time.Minute
+
+// keep runs a worker again and again, until ctx ends or another writer has
+// taken its stream. An error that only a person can settle stops the stream; it
+// stays unready, and the others go on.
 func (w *Writer) keep(ctx context.Context, worker *worker) error {
 	for attempt := 0; ; attempt++ {
 		committed := worker.position.Committed
 		err := worker.run(ctx)
 		if ctx.Err() != nil {
-			return err
+			return context.Cause(ctx)
+		}
+		if errors.Is(err, stream.ErrFenced) {
+			w.deps.Logger.Warn("another writer has taken the stream", "stream", worker.stream)
+			return stream.ErrFenced
 		}
 		if worker.position.Committed > committed {
 			attempt = 0
 		}
-		w.note(worker.stream, err)
-		switch {
-		case errors.Is(err, stream.ErrFenced):
-			w.deps.Logger.Warn("another writer has taken the stream; standing by", "stream", worker.stream)
-			err = w.standBy(ctx, worker)
-		case needsHand(err):
-			w.deps.Logger.Error("stream stopped until the queue is repaired and the writer restarted", "stream", worker.stream, "err", err)
-			<-ctx.Done()
-			return nil
-		default:
+		wait := pauses[min(attempt, len(pauses)-1)]
+		if stopped, ok := asStopped(worker.stream, err); ok {
+			wait, err = lookAgain, stopped
+			w.deps.Logger.Error("stream stopped", "stream", worker.stream, "reason", stopped.code, "err", err)
+			w.metrics.stopped.WithLabelValues(worker.stream, stopped.code).Set(1)
+		} else {
 			w.deps.Logger.Warn("stream interrupted", "stream", worker.stream, "attempt", attempt+1, "err", err)
-			err = pause(ctx, pauses[min(attempt, len(pauses)-1)])
 		}
-		if err != nil {
+		w.note(worker.stream, err) // until it moves
+		if err := pause(ctx, wait); err != nil {
 			return err
 		}
-		w.note(worker.stream, nil)
 	}
 }
 
-// needsHand tells errors that going on would turn into lost or doubled rows.
-func needsHand(err error) bool {
-	var gap *stream.GapError
-	return errors.As(err, &gap) || errors.Is(err, errQueueLost)
+// moves notes that a stream moves again.
+func (w *Writer) moves(name string) {
+	w.note(name, nil)
+	w.metrics.moves(name)
 }
 
-// standBy returns when the other writer's position has stood still for a while
-// although there is work.
-func (w *Writer) standBy(ctx context.Context, worker *worker) error {
-	var last stream.Position
-	for {
-		if err := pause(ctx, w.cfg.StandBy); err != nil {
-			return err
-		}
-		positions, err := w.deps.Ledger.Positions(ctx)
-		if err != nil {
-			continue // the queue is away; so is the other writer
-		}
-		now := positions[worker.reader]
-		info, err := w.deps.Queue.Lag(ctx, worker.stream)
-		if err == nil && info.LastSeq > now.Committed && now.Committed == last.Committed && now.Epoch == last.Epoch {
-			return nil
-		}
-		last = now
-	}
-}
-
-func (w *Writer) note(stream string, err error) {
+// note keeps why something does not move, for who asks whether it is ready.
+func (w *Writer) note(name string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
-		delete(w.stopped, stream)
+		delete(w.troubles, name)
 		return
 	}
-	w.stopped[stream] = err
+	w.troubles[name] = err
 }
 
-// Ready is the readiness check: it names a stream that does not move.
+// Ready is the readiness check: it names what does not move, and how to go on
+// where a person must help.
 func (w *Writer) Ready(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for name, err := range w.stopped {
-		return fmt.Errorf("stream %s is stopped: %w", name, err)
+	if len(w.troubles) == 0 {
+		return nil
 	}
-	return nil
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(w.troubles)) {
+		texts = append(texts, fmt.Sprintf("%s is stopped: %v", name, w.troubles[name]))
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -193,6 +241,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
@@ -22,16 +23,28 @@ import (
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
+// patience bounds every wait of these tests; on a good day none comes near it.
+const patience = 30 * time.Second
+
 // bench is a queue and a ClickHouse of the test's own, both real.
 type bench struct {
 	topology  *stream.Topology
 	client    *clickhouse.Client
+	url       string // of ClickHouse
+	queue     string // the URL of NATS
+	js        jetstream.JetStream
 	publisher *stream.Publisher
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	return newBenchOf(t, 1)
+}
+
+func newBenchOf(t *testing.T, shards int) *bench {
+	t.Helper()
 	ctx := t.Context()
+	b := &bench{url: enginetest.URL(t)}
 	server, err := embedded.StartNATS(ctx, embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
@@ -42,20 +55,20 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	topology, err := stream.Open(ctx, js, stream.Config{Shards: 1, MaxBytes: 64 << 20, DeadMaxBytes: 16 << 20})
+	b.js, b.queue = js, server.URL()
+	b.topology, err = stream.Open(ctx, js, stream.Config{Shards: shards, MaxBytes: 64 << 20, DeadMaxBytes: 16 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := clickhouse.Open(clickhouse.Config{URL: enginetest.URL(t)})
+	b.client, err = clickhouse.Open(clickhouse.Config{URL: b.url})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { client.Close() })
-	if err := client.Migrate(ctx); err != nil {
+	t.Cleanup(func() { b.client.Close() })
+	if err := b.client.Migrate(ctx); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{topology: topology, client: client}
-	b.publisher, err = stream.NewPublisher(topology, stream.PublisherConfig{})
+	b.publisher, err = stream.NewPublisher(b.topology, stream.PublisherConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,13 +100,18 @@ func (b *bench) run(t *testing.T, part func(context.Context) error) (stop func()
 // quick flushes small batches soon, so that a test sees several of them.
 func quick() Config {
 	cfg := DefaultConfig()
-	cfg.Batch.Rows, cfg.Batch.Age, cfg.StandBy = 100, 50*time.Millisecond, 50*time.Millisecond
+	cfg.Batch.Rows, cfg.Batch.Age, cfg.Beat = 100, 50*time.Millisecond, 100*time.Millisecond
 	return cfg
 }
 
-func (b *bench) writer(cfg Config, sink Sink) *Writer {
+func (b *bench) writer(t *testing.T, cfg Config, sink Sink) *Writer {
+	t.Helper()
+	leases, err := b.topology.Leases(cfg.Member)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return New(cfg, Deps{
-		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Queue: b.topology, Ledger: b.topology.Ledger(), Sink: sink,
+		Logger: testLogger(t), Registry: prometheus.NewRegistry(), Queue: b.topology, Ledger: b.topology.Ledger(), Leases: leases, Sink: sink,
 	})
 }
 
@@ -118,7 +136,7 @@ func (b *bench) put(t *testing.T, kind stream.Kind, payload []byte, rows int) {
 // stored waits for so many logs and is their lines, sorted.
 func (b *bench) stored(t *testing.T, rows int) []string {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		lines := b.lines(t)
 		if len(lines) >= rows {
 			return lines
@@ -162,6 +180,16 @@ type faulty struct {
 	Sink
 	before func() error // a fault before the rows are sent
 	after  func() error // a fault after the rows are stored
+	count  func() error // a fault of counting
+}
+
+func (f *faulty) CountRange(ctx context.Context, r clickhouse.Range) (map[string]uint64, error) {
+	if f.count != nil {
+		if err := f.count(); err != nil {
+			return nil, err
+		}
+	}
+	return f.Sink.CountRange(ctx, r)
 }
 
 func (f *faulty) InsertLogs(ctx context.Context, token string, block *clickhouse.LogBlock) error {
@@ -182,7 +210,7 @@ func (f *faulty) InsertLogs(ctx context.Context, token string, block *clickhouse
 func TestMessagesBecomeRowsThatKnowWhereTheyCameFrom(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.run(t, b.writer(quick(), b.client).Run)
+	b.run(t, b.writer(t, quick(), b.client).Run)
 	b.publish(t, "a", 3)
 	b.stored(t, 3)
 	page, err := b.client.Logs(t.Context(), clickhouse.LogQuery{Project: "shop~00000000"})
@@ -203,7 +231,7 @@ func TestMessagesBecomeRowsThatKnowWhereTheyCameFrom(t *testing.T) {
 func TestEventsAndUsageAreStored(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.run(t, b.writer(quick(), b.client).Run)
+	b.run(t, b.writer(t, quick(), b.client).Run)
 	var batch record.Batch
 	batch.Reset(record.KindEvent, "shop~00000000", 30)
 	e := record.Event{Timestamp: time.Now().UnixNano(), Channel: "deploys", Title: "live", Tags: []record.Pair{{Key: "v", Value: "42"}}}
@@ -211,7 +239,7 @@ func TestEventsAndUsageAreStored(t *testing.T) {
 	b.put(t, stream.Events, record.AppendBatch(nil, &batch), 1)
 	b.publish(t, "a", 5)
 	b.stored(t, 5)
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		hours, err := b.client.Usage(t.Context(), "shop~00000000", time.Time{}, time.Time{})
 		if err != nil {
@@ -245,7 +273,7 @@ func TestFailedInsertIsRepeatedUntilItSucceeds(t *testing.T) {
 		}
 		return nil
 	}}
-	b.run(t, b.writer(quick(), sink).Run)
+	b.run(t, b.writer(t, quick(), sink).Run)
 	b.publish(t, "a", 10)
 	checkOnce(t, b.stored(t, 10), 10)
 	if tries.Load() != 4 {
@@ -263,7 +291,7 @@ func TestAnswerThatWasLostDoublesNothing(t *testing.T) {
 		}
 		return nil
 	}}
-	b.run(t, b.writer(quick(), sink).Run)
+	b.run(t, b.writer(t, quick(), sink).Run)
 	const messages = 10
 	for i := range messages {
 		b.publish(t, fmt.Sprint("message ", i), 60)
@@ -272,26 +300,38 @@ func TestAnswerThatWasLostDoublesNothing(t *testing.T) {
 	checkOnce(t, b.lines(t), messages*60)
 }
 
-// settled waits until the ledger has reached the end of the stream.
+// settled waits until the ledger has reached the end of every stream.
 func (b *bench) settled(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		positions, err := b.topology.Ledger().Positions(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		info, err := b.topology.Lag(t.Context(), "LOGS_0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if positions["w.LOGS_0"].Committed == info.LastSeq {
+	for deadline := time.Now().Add(patience); ; {
+		behind := b.behind(t)
+		if behind == "" {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("committed %d of %d", positions["w.LOGS_0"].Committed, info.LastSeq)
+			t.Fatal(behind)
 		}
 		<-time.After(20 * time.Millisecond)
 	}
+}
+
+// behind names a stream that is not committed to its end.
+func (b *bench) behind(t *testing.T) string {
+	t.Helper()
+	positions, err := b.topology.Ledger().Positions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(b.topology.Streams(stream.Logs), b.topology.Streams(stream.Events)...) {
+		info, err := b.topology.Lag(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := positions[stream.WriterKey(name)]; p.Committed != info.LastSeq || p.Intent != nil {
+			return fmt.Sprintf("%s: committed %d of %d", name, p.Committed, info.LastSeq)
+		}
+	}
+	return ""
 }
 
 // The rows are stored, and then the writer dies before it can commit: the next
@@ -306,17 +346,17 @@ func TestNextWriterFinishesTheIntentWithTheSameCut(t *testing.T) {
 		default:
 		}
 		return errors.New("the process dies here")
-	}}
+	}, count: func() error { return errors.New("and so it cannot look") }}
 	cfg := quick()
 	cfg.FlushTimeout = time.Millisecond
-	stop := b.run(t, b.writer(cfg, dying).Run)
+	stop := b.run(t, b.writer(t, cfg, dying).Run)
 	b.publish(t, "before", 40)
 	<-stored
 	stop()
 	for i := range 5 {
 		b.publish(t, fmt.Sprint("after ", i), 40)
 	}
-	b.run(t, b.writer(quick(), b.client).Run)
+	b.run(t, b.writer(t, quick(), b.client).Run)
 	b.settled(t)
 	checkOnce(t, b.lines(t), 6*40)
 }
@@ -331,7 +371,7 @@ func TestMessageThatIsNoBatchIsBuriedAloneAndNeighboursAreStored(t *testing.T) {
 	events.AppendEvent(&record.Event{Channel: "c", Title: "on the wrong stream"})
 	b.put(t, stream.Logs, record.AppendBatch(nil, &events), 1)
 	b.publish(t, "after", 5)
-	b.run(t, b.writer(quick(), b.client).Run)
+	b.run(t, b.writer(t, quick(), b.client).Run)
 	b.settled(t)
 	checkOnce(t, b.lines(t), 10)
 	info, err := b.topology.Lag(t.Context(), stream.DeadStream)
@@ -340,24 +380,24 @@ func TestMessageThatIsNoBatchIsBuriedAloneAndNeighboursAreStored(t *testing.T) {
 	}
 }
 
-func TestSecondWriterTakesOverAndTheFirstStandsBy(t *testing.T) {
+func TestConfigNamesTheBadSetting(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	first := b.writer(quick(), b.client)
-	b.run(t, first.Run)
-	b.publish(t, "a", 50)
-	b.settled(t)
-	stopSecond := b.run(t, b.writer(quick(), b.client).Run)
-	for i := range 10 {
-		b.publish(t, fmt.Sprint("b", i), 50)
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Errorf("the default: %v", err)
 	}
-	b.settled(t)
-	stopSecond()
-	for i := range 10 {
-		b.publish(t, fmt.Sprint("c", i), 50)
+	for field, spoil := range map[string]func(*Config){
+		"Batch":        func(c *Config) { c.Batch.Rows = 0 },
+		"FetchBytes":   func(c *Config) { c.FetchBytes = -1 },
+		"FlushTimeout": func(c *Config) { c.FlushTimeout = -1 },
+		"Beat":         func(c *Config) { c.Beat = 3 * time.Second },
+		"AuditEvery":   func(c *Config) { c.AuditEvery = -1 },
+	} {
+		cfg := DefaultConfig()
+		spoil(&cfg)
+		if err := cfg.Validate(); err == nil || !strings.HasPrefix(err.Error(), "setting "+field+" is ") {
+			t.Errorf("%s: got %v", field, err)
+		}
 	}
-	b.settled(t)
-	checkOnce(t, b.lines(t), 21*50)
 }
 
 func TestStopFlushesTheBatchInHand(t *testing.T) {
@@ -365,15 +405,15 @@ func TestStopFlushesTheBatchInHand(t *testing.T) {
 	b := newBench(t)
 	cfg := DefaultConfig()
 	cfg.Batch.Age, cfg.Batch.Idle = time.Hour, time.Hour
-	w := b.writer(cfg, b.client)
+	w := b.writer(t, cfg, b.client)
 	stop := b.run(t, w.Run)
 	b.publish(t, "a", 20)
-	for deadline := time.Now().Add(30 * time.Second); len(b.lines(t)) == 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); len(b.lines(t)) == 0 && time.Now().Before(deadline); {
 		// Nothing is flushed by age; the stop alone does it, once the message
 		// has come, which the writer's own goroutine alone could tell.
 		stop()
 		if len(b.lines(t)) == 0 {
-			stop = b.run(t, b.writer(cfg, b.client).Run)
+			stop = b.run(t, b.writer(t, cfg, b.client).Run)
 		}
 	}
 	checkOnce(t, b.lines(t), 20)
@@ -390,10 +430,10 @@ func TestLostQueueStopsTheStreamAndSaysSo(t *testing.T) {
 	if _, err := ledger.Commit(t.Context(), "w.LOGS_0", position, 1000); err != nil {
 		t.Fatal(err)
 	}
-	w := b.writer(quick(), b.client)
+	w := b.writer(t, quick(), b.client)
 	b.run(t, w.Run)
 	b.publish(t, "a", 1)
-	for deadline := time.Now().Add(30 * time.Second); w.Ready(t.Context()) == nil; {
+	for deadline := time.Now().Add(patience); w.Ready(t.Context()) == nil; {
 		if time.Now().After(deadline) {
 			t.Fatal("the writer is ready")
 		}
@@ -405,4 +445,8 @@ func TestLostQueueStopsTheStreamAndSaysSo(t *testing.T) {
 	if lines := b.lines(t); len(lines) != 0 {
 		t.Fatalf("stored under sequences that were used before: %q", lines)
 	}
+}
+
+func testLogger(t *testing.T) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), nil))
 }

@@ -1,0 +1,294 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+// worked is how many shards the writer works.
+func (w *Writer) worked() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.held) / 2
+}
+
+// shared waits until the writers work so many shards each, in any order, and
+// tells how long it took.
+func (b *bench) shared(t *testing.T, want []int, writers ...*Writer) time.Duration {
+	t.Helper()
+	for began := time.Now(); ; {
+		var have []int
+		for _, w := range writers {
+			have = append(have, w.worked())
+		}
+		slices.Sort(have)
+		if slices.Equal(have, want) {
+			return time.Since(began)
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("the shards are worked %v, want %v", have, want)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// flood publishes until it is stopped, and then tells how many rows it were.
+func (b *bench) flood(t *testing.T) (stop func() int) {
+	t.Helper()
+	quit, done := make(chan struct{}), make(chan int, 1) // one: the sum
+	go func() {
+		sum := 0
+		defer func() { done <- sum }()
+		for {
+			select {
+			case <-quit:
+				return
+			default:
+			}
+			b.publish(t, fmt.Sprint("row ", sum), 7)
+			sum += 7
+			<-time.After(10 * time.Millisecond) // as much as the checks can read back
+		}
+	}()
+	return func() int { close(quit); return <-done }
+}
+
+// The figures of a real beat: what an operator sees who adds a writer, stops
+// one or loses one, with rows flowing all the time.
+func TestWritersShareTheShardsAndStoreEveryRowOnce(t *testing.T) {
+	t.Parallel()
+	b := newBenchOf(t, 4)
+	cfg := quick()
+	cfg.Beat, cfg.Batch.Rows = DefaultConfig().Beat, 10_000
+	stop := b.flood(t)
+	first, second, third := b.writer(t, cfg, b.client), b.writer(t, cfg, b.client), b.writer(t, cfg, b.client)
+	b.run(t, first.Run)
+	alone := b.shared(t, []int{4}, first)
+	stopSecond := b.run(t, second.Run)
+	added := b.shared(t, []int{2, 2}, first, second)
+	dying := &mortal{Leases: third.deps.Leases}
+	third.deps.Leases = dying
+	kill := b.run(t, third.Run)
+	b.shared(t, []int{1, 1, 2}, first, second, third)
+	stopSecond()
+	stopped := b.shared(t, []int{2, 2}, first, third)
+	dying.dead.Store(true)
+	kill()
+	lost := b.shared(t, []int{4}, first)
+	rows := stop()
+	b.settled(t)
+	checkOnce(t, b.lines(t), rows)
+	t.Logf("alone %s, added %s, stopped %s, lost %s, %d rows", alone, added, stopped, lost, rows)
+	for what, took := range map[string]time.Duration{"alone": alone, "added": added, "stopped": stopped, "lost": lost} {
+		if took > 10*time.Second {
+			t.Errorf("%s: it took %s", what, took)
+		}
+	}
+}
+
+// mortal are leases of a writer that dies without a word.
+type mortal struct {
+	Leases
+	dead atomic.Bool
+}
+
+func (m *mortal) Release(ctx context.Context, name string) error {
+	if m.dead.Load() {
+		return nil
+	}
+	return m.Leases.Release(ctx, name)
+}
+
+func (m *mortal) Leave(ctx context.Context) error {
+	if m.dead.Load() {
+		return nil
+	}
+	return m.Leases.Leave(ctx)
+}
+
+// paused holds a writer's insert and its beats until it is let go.
+type paused struct {
+	Sink
+	Leases
+	reached chan struct{} // one: the insert is there
+	let     chan struct{} // closed to go on
+}
+
+func (p *paused) InsertLogs(ctx context.Context, token string, block *clickhouse.LogBlock) error {
+	select {
+	case p.reached <- struct{}{}:
+		<-p.let
+		ctx = context.WithoutCancel(ctx) // it was sent already
+	default:
+	}
+	return p.Sink.InsertLogs(ctx, token, block)
+}
+
+func (p *paused) Beat(ctx context.Context) (stream.LeaseView, error) {
+	if len(p.reached) > 0 {
+		<-p.let
+	}
+	return p.Leases.Beat(ctx)
+}
+
+func TestPausedWriterThatWakesLateDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	first := b.writer(t, quick(), b.client)
+	p := &paused{Sink: b.client, Leases: first.deps.Leases, reached: make(chan struct{}, 1), let: make(chan struct{})}
+	first.deps.Leases = p
+	for _, worker := range first.shards[0].workers {
+		worker.deps.Sink = p
+	}
+	b.publish(t, "a", 20)
+	b.run(t, first.Run)
+	for deadline := time.Now().Add(patience); len(p.reached) == 0; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was inserted")
+		}
+	}
+	second := b.writer(t, quick(), b.client)
+	b.run(t, second.Run)
+	for i := range 5 {
+		b.publish(t, fmt.Sprint("b", i), 20)
+	}
+	b.settled(t)
+	close(p.let)
+	b.shared(t, []int{0, 1}, first, second)
+	b.publish(t, "c", 20)
+	b.settled(t)
+	checkOnce(t, b.lines(t), 7*20)
+}
+
+// Two of one name have each other's leases: only the ledger is between them,
+// and each throws the other out again and again.
+func TestLedgerAloneKeepsTwoWritersApart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	cfg := quick()
+	cfg.Member = "twin"
+	stop := b.flood(t)
+	b.run(t, b.writer(t, cfg, b.client).Run)
+	other := b.run(t, b.writer(t, cfg, b.client).Run)
+	<-time.After(3 * time.Second) // of their fight
+	other()
+	rows := stop()
+	b.settled(t)
+	checkOnce(t, b.lines(t), rows)
+}
+
+// unreadable are leases whose bucket may be away.
+type unreadable struct {
+	Leases
+	fail atomic.Bool
+}
+
+func (u *unreadable) Beat(ctx context.Context) (stream.LeaseView, error) {
+	if u.fail.Load() {
+		return stream.LeaseView{}, errors.New("nobody answers")
+	}
+	return u.Leases.Beat(ctx)
+}
+
+func TestLeasesThatCannotBeReadStopNobody(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	w := b.writer(t, quick(), b.client)
+	broken := &unreadable{Leases: w.deps.Leases}
+	w.deps.Leases = broken
+	b.run(t, w.Run)
+	b.publish(t, "a", 5)
+	b.stored(t, 5)
+	broken.fail.Store(true)
+	b.alarm(t, w)
+	b.publish(t, "b", 5)
+	checkOnce(t, b.stored(t, 10), 10)
+}
+
+func TestWriterLeavesNothingRunning(t *testing.T) {
+	b := newBench(t)
+	b.publish(t, "a", 5) // what publishing needs runs from here on
+	ignore := goleak.IgnoreCurrent()
+	stop := b.run(t, b.writer(t, quick(), b.client).Run)
+	b.stored(t, 5)
+	stop()
+	goleak.VerifyNone(t, ignore,
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*Server).startGoRoutine.func1"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop"))
+}
+
+// Whoever comes and goes: where all see the same and do as planned, nobody has
+// more than one shard more than another, and nothing is free.
+func TestPlanSharesEvenly(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		names := make([]string, rapid.IntRange(1, 12).Draw(rt, "shards"))
+		for i := range names {
+			names[i] = fmt.Sprint(i)
+		}
+		members := make([]string, rapid.IntRange(1, 6).Draw(rt, "members"))
+		for i := range members {
+			members[i] = string(rune('a' + i))
+		}
+		holders := map[string]string{}
+		for _, name := range names {
+			if holder := rapid.SampledFrom(append([]string{""}, members...)).Draw(rt, "holder"); holder != "" {
+				holders[name] = holder
+			}
+		}
+		rounds := 0
+		for ; !even(names, members, holders); rounds++ {
+			if rounds > len(names)+len(members) {
+				rt.Fatalf("not even after %d rounds: %v", rounds, holders)
+			}
+			follow(names, members, holders)
+		}
+		before := maps.Clone(holders)
+		if follow(names, members, holders); !maps.Equal(before, holders) {
+			rt.Fatalf("what was even moved: %v became %v", before, holders)
+		}
+	})
+}
+
+// follow is a round in which all look at once, and then do as planned; of two
+// who take one shard, one gets it.
+func follow(names, members []string, holders map[string]string) {
+	seen := maps.Clone(holders)
+	for _, member := range members {
+		take, give := plan(stream.LeaseView{Self: member, Members: members, Holders: seen}, names)
+		for _, name := range give {
+			delete(holders, name)
+		}
+		for _, name := range take {
+			if holders[name] == "" {
+				holders[name] = member
+			}
+		}
+	}
+}
+
+func even(names, members []string, holders map[string]string) bool {
+	count := map[string]int{}
+	for _, holder := range holders {
+		count[holder]++
+	}
+	least, most := len(names), 0
+	for _, member := range members {
+		least, most = min(least, count[member]), max(most, count[member])
+	}
+	return len(holders) == len(names) && most-least <= 1
+}
