@@ -34,6 +34,7 @@ redis: # Debian's redis-tools carries the server too; installed where that is po
 
 test: engine redis ## run every test against the real engines
 	$(GO) test $(PACKAGES)
+	$(GO) test -tags failpoint -run Failpoint ./pkg/writer
 
 race: engine redis ## run every test under the race detector
 	$(GO) test -race $(PACKAGES)

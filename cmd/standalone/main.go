@@ -85,7 +85,9 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 	if err != nil {
 		return err
 	}
-	if err := writer.Start(ctx, p, writer.DefaultConfig(), writer.Connections{Topology: engines.topology, Client: engines.client}); err != nil {
+	writing := writer.DefaultConfig()
+	writing.Member = "standalone" // there is but one: after a crash it need not wait for its own lease to end
+	if err := writer.Start(ctx, p, writing, writer.Connections{Topology: engines.topology, Client: engines.client}); err != nil {
 		return err
 	}
 	adminAddr, err := admin.Start(ctx, p, cfg.Admin, cfg.defaults(), admin.Connections{
