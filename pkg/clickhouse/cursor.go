@@ -44,7 +44,8 @@ func parseCursor(kind record.Kind, project, text string) (position, error) {
 		return beforeAll, nil
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(raw) != cursorBytes || raw[0] != cursorVersion {
+	// The text's length, since the decoder passes over line ends.
+	if err != nil || len(raw) != cursorBytes || len(text) != base64.RawURLEncoding.EncodedLen(cursorBytes) || raw[0] != cursorVersion {
 		return position{}, &InvalidError{"cursor", "not one of ours, take it from the answer's next"}
 	}
 	body := raw[:cursorBytes-8]

@@ -33,6 +33,7 @@ func FuzzParseCursor(f *testing.F) {
 	f.Add("demo~1", "")
 	f.Add("demo~1", "AAAA")
 	f.Add("demo~1", cursor(record.KindLog, "demo~1", position{-1, RowID{1, 2, 3}}))
+	f.Add("demo~1", "Af__________AQA\rAAAAAAAACAAAAA0eWdxQgfekn")
 	f.Fuzz(func(t *testing.T, project, text string) {
 		p, err := parseCursor(record.KindLog, project, text)
 		if err != nil || text == "" {
