@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/clickhouse"
@@ -22,6 +23,7 @@ type settings struct {
 	Token struct {
 		New struct{} `cmd:"" help:"Print a new token, fit for LOGBOOM_BOOTSTRAP_TOKEN. It is known to no project yet."`
 	} `cmd:"" help:"Work with tokens."`
+	DeadLetters deadLetters `cmd:"" help:"Look at the messages that could not be stored, and replay them."`
 }
 
 type serve struct {
@@ -51,6 +53,9 @@ func run() int {
 	if read.Command == "token new" {
 		fmt.Println(project.NewToken().Reveal())
 		return 0
+	}
+	if strings.HasPrefix(read.Command, "dead-letters ") {
+		return cfg.DeadLetters.letters(read.Command)
 	}
 	s := cfg.Run
 	wanted := admin.Wanted(s.Bootstrap, false)
@@ -85,6 +90,7 @@ func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn admin.C
 	if err != nil {
 		return conn, err
 	}
+	conn.Letters = stream.NewLetters(js)
 	conn.Graves, err = admin.OpenGraves(ctx, js, cfg.Replicas)
 	if err != nil {
 		return conn, err

@@ -92,6 +92,7 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 	}
 	adminAddr, err := admin.Start(ctx, p, cfg.Admin, cfg.defaults(), admin.Connections{
 		Store: engines.store, Client: engines.client, Graves: engines.graves, Counters: engines.limiter,
+		Letters: engines.topology.Letters(),
 	})
 	if err != nil {
 		return err

@@ -26,6 +26,8 @@ PUT    /projects/:project/alerts admin
 GET    /projects/:project/usage member
 GET    /projects/:project/logs member
 GET    /projects/:project/events member
+GET    /dead-letters admin of all projects
+POST   /dead-letters/:id/replay admin of all projects
 GET    /openapi.json anyone
 `
 
@@ -57,9 +59,10 @@ func TestRouteWithoutRoleIsForNobody(t *testing.T) {
 	}
 }
 
-// address is a route's path for a project, with a token that is nobody's.
+// address is a route's path for a project, with a token that is nobody's and a
+// dead letter that is not there.
 func (r route) address(name string) string {
-	return apiRoot + strings.NewReplacer(":project", name, ":token", strings.Repeat("0", 32)).Replace(r.path)
+	return apiRoot + strings.NewReplacer(":project", name, ":token", strings.Repeat("0", 32), ":id", "1").Replace(r.path)
 }
 
 func TestEveryRouteAsksForItsRole(t *testing.T) {

@@ -81,6 +81,9 @@ type Deps struct {
 	// projects that name none.
 	Counters Counters
 	Defaults project.Quotas
+
+	// Letters are the dead letters. Without them (nil) their routes answer 503.
+	Letters Letters
 }
 
 // Server answers the admin routes.
@@ -98,6 +101,9 @@ const maxHeaderBytes = 16 << 10
 
 // New lays the routes; it starts nothing.
 func New(cfg Config, deps Deps) *Server {
+	if deps.Letters == nil {
+		deps.Letters = noLetters{}
+	}
 	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), cleanup: newCleanup(deps), restoration: newRestoration(deps)}
 	s.echo.HTTPErrorHandler = s.answerError
 	s.echo.IPExtractor = echo.ExtractIPDirect()

@@ -107,6 +107,7 @@ func (b *bench) server(reader Reader, queryTimeout time.Duration) *Server {
 	return New(Config{MaxConnections: 10, QueryTimeout: queryTimeout, DrainTimeout: time.Second}, Deps{
 		Logger: logger, Registry: prometheus.NewRegistry(), Health: &telemetry.Health{}, Reader: reader, Directory: b.store,
 		Audit: NewLogAudit(logger), Sweeper: b.store, Graves: b.graves, Eraser: b.eraser,
+		Letters: stream.NewLetters(b.js),
 	})
 }
 

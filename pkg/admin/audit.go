@@ -19,6 +19,7 @@ const (
 	TokenDeleted    Action = "token.deleted"
 	SettingsChanged Action = "settings.changed"
 	AlertsChanged   Action = "alerts.changed"
+	LetterReplayed  Action = "dead_letter.replayed"
 )
 
 // Change is one change that was made: who, what, and of which project. It holds
@@ -26,9 +27,9 @@ const (
 type Change struct {
 	Action    Action
 	KeyID     string // whose key asked for it
-	Project   string // its name
+	Project   string // its name; "" for what concerns no single one
 	ProjectID string
-	Target    string // the token's ID, else ""
+	Target    string // the token's or dead letter's ID, else ""
 	RequestID string
 	Address   string // of the connection's other end
 }

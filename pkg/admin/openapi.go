@@ -186,6 +186,8 @@ func parameterNote(name string) string {
 		return "The project's name."
 	case "token":
 		return "The token's ID."
+	case "id":
+		return "The dead letter's ID."
 	case "from":
 		return "The begin, included: RFC 3339 or the epoch in s, ms, us or ns."
 	case "to":

@@ -22,7 +22,7 @@ func problemOf(err error) problem.Problem {
 	if errors.As(err, &routing) {
 		return routingProblem(routing)
 	}
-	for _, class := range []func(error) (problem.Problem, bool){fieldProblem, bodyProblem, askerProblem} {
+	for _, class := range []func(error) (problem.Problem, bool){fieldProblem, bodyProblem, askerProblem, letterProblem} {
 		if p, ok := class(err); ok {
 			return p
 		}

@@ -107,6 +107,16 @@ func (s *Server) routes() []route {
 			status: http.StatusOK, answer: reflect.TypeFor[clickhouse.EventPage](), refuses: []int{http.StatusBadRequest},
 		},
 		{
+			method: http.MethodGet, path: "/dead-letters", access: owner, handle: s.listLetters,
+			summary: "List the messages that could not be stored, the oldest first, without what they hold.", query: page,
+			status: http.StatusOK, answer: reflect.TypeFor[deadLetterPage](), refuses: []int{http.StatusBadRequest},
+		},
+		{
+			method: http.MethodPost, path: "/dead-letters/:id/replay", access: owner, handle: s.replayLetter,
+			summary: "Put a dead letter's message back on the stream that it came from, and remove the letter.",
+			status:  http.StatusOK, answer: reflect.TypeFor[replayedLetter](), refuses: []int{http.StatusNotFound, http.StatusConflict},
+		},
+		{
 			method: http.MethodGet, path: "/openapi.json", access: anyone, handle: s.openAPI,
 			summary: "Describe this API.",
 			status:  http.StatusOK, answer: reflect.TypeFor[map[string]any](),

@@ -18,6 +18,7 @@ type Connections struct {
 	Client   *clickhouse.Client
 	Graves   Graves
 	Counters Counters
+	Letters  Letters
 }
 
 // Start makes the tables, composes the service and adds it to the process. The
@@ -34,7 +35,7 @@ func Start(ctx context.Context, p *telemetry.Process, settings config.Admin, def
 	server := New(DefaultConfig(), Deps{
 		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Reader: conn.Client, Directory: conn.Store,
 		Audit: NewLogAudit(p.Logger), Sweeper: conn.Store, Graves: conn.Graves, Eraser: conn.Client,
-		Counters: conn.Counters, Defaults: defaults,
+		Counters: conn.Counters, Defaults: defaults, Letters: conn.Letters,
 	})
 	p.Logger.Info("admin port open", "addr", listener.Addr().String())
 	p.Health.Add("clickhouse", conn.Client.Ping)

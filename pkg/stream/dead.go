@@ -14,11 +14,12 @@ import (
 
 // Headers of a dead letter.
 const (
-	HeaderReason = "Logboom-Reason"
-	HeaderStream = "Logboom-Stream"
-	HeaderSeq    = "Logboom-Seq"
-	HeaderTime   = "Logboom-Time"
-	HeaderDetail = "Logboom-Detail"
+	HeaderReason  = "Logboom-Reason"
+	HeaderStream  = "Logboom-Stream"
+	HeaderSubject = "Logboom-Subject"
+	HeaderSeq     = "Logboom-Seq"
+	HeaderTime    = "Logboom-Time"
+	HeaderDetail  = "Logboom-Detail"
 )
 
 const (
@@ -31,9 +32,13 @@ type DeadLetter struct {
 	// Reason is a short code from a closed set of the caller's.
 	Reason string
 	// Stream and Seq say where the message was read; a Seq of 0 that it never
-	// was on a stream.
+	// was on a stream. Who names both says that the message is stored nowhere:
+	// Replay puts it back there.
 	Stream string
 	Seq    uint64
+	// Subject is what the message was published to, where that is known: it
+	// tells whether an event asks for a notification.
+	Subject string
 	// Time is when the queue had stored it.
 	Time time.Time
 	// Data is the message as it was.
@@ -82,6 +87,9 @@ func (letter *DeadLetter) message() (*nats.Msg, error) {
 			HeaderTime:   {letter.Time.UTC().Format(time.RFC3339Nano)},
 			HeaderDetail: {headerText(letter.Detail)},
 		},
+	}
+	if letter.Subject != "" {
+		m.Header[HeaderSubject] = []string{headerText(letter.Subject)}
 	}
 	if letter.Seq != 0 {
 		m.Subject += "." + strconv.FormatUint(letter.Seq, 10)

@@ -327,7 +327,7 @@ const reasonUndecodable = "undecodable"
 // bury puts a message among the dead letters.
 func (w *worker) bury(ctx context.Context, delivery stream.Delivery, reason, detail string) error {
 	letter := stream.DeadLetter{
-		Reason: reason, Stream: w.stream, Seq: delivery.Seq, Time: delivery.Time, Data: delivery.Data, Detail: detail,
+		Reason: reason, Stream: w.stream, Subject: delivery.Subject, Seq: delivery.Seq, Time: delivery.Time, Data: delivery.Data, Detail: detail,
 	}
 	if err := w.deps.Queue.Bury(ctx, letter); err != nil {
 		return fmt.Errorf("bury %d: %w", delivery.Seq, err)

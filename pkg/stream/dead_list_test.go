@@ -1,0 +1,140 @@
+package stream_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+func (q *queue) bury(topology *stream.Topology, letter stream.DeadLetter) {
+	q.tb.Helper()
+	if err := topology.Bury(q.ctx(), letter); err != nil {
+		q.tb.Fatal(err)
+	}
+}
+
+func TestLettersAreListedByPageWithoutTheirData(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	topology := q.open(stream.Config{Shards: 1})
+	at := time.Date(2026, 11, 21, 10, 0, 0, 7, time.UTC)
+	for i := range 5 {
+		q.bury(topology, stream.DeadLetter{
+			Reason: "poison", Stream: "LOGS_0", Seq: uint64(i + 1), Time: at, Data: make([]byte, 1000+i), Detail: fmt.Sprint("row ", i),
+		})
+	}
+	var seen []stream.Letter
+	for after := uint64(0); ; {
+		page, err := topology.Letters().List(q.ctx(), after, 2)
+		if err != nil || len(page.Letters) > 2 {
+			t.Fatalf("a page of %d, %v", len(page.Letters), err)
+		}
+		seen = append(seen, page.Letters...)
+		if after = page.Next; after == 0 {
+			break
+		}
+	}
+	if len(seen) != 5 {
+		t.Fatalf("%d letters are listed, want 5", len(seen))
+	}
+	for i, l := range seen {
+		if l.ID != uint64(i+1) || l.Seq != uint64(i+1) || l.Bytes != 1000+i || l.Data != nil || l.Reason != "poison" ||
+			l.Stream != "LOGS_0" || !l.Time.Equal(at) || l.Detail != fmt.Sprint("row ", i) {
+			t.Errorf("letter %d is %+v", i, l)
+		}
+	}
+	one, err := topology.Letters().Letter(q.ctx(), 3)
+	if err != nil || one.ID != 3 || len(one.Data) != 1002 || one.Bytes != 1002 {
+		t.Errorf("letter 3 is %+v, %v", one, err)
+	}
+	left, err := q.js.Stream(q.ctx(), stream.DeadStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := left.CachedInfo().State.Consumers; n != 0 {
+		t.Errorf("%d consumers are left behind", n)
+	}
+}
+
+func TestListOfLettersIsEmptyBeforeAQueueIsMade(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	letters := stream.NewLetters(q.js)
+	if page, err := letters.List(q.ctx(), 0, 10); err != nil || len(page.Letters) != 0 || page.Next != 0 {
+		t.Errorf("got %+v, %v", page, err)
+	}
+	if _, err := letters.Replay(q.ctx(), 1); !errors.Is(err, stream.ErrNoLetter) {
+		t.Errorf("got %v, want ErrNoLetter", err)
+	}
+}
+
+func TestListOfLettersBoundsItsPage(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	letters := q.open(stream.Config{Shards: 1}).Letters()
+	for _, limit := range []int{-1, 0, stream.MaxLetterPage + 1} {
+		if _, err := letters.List(q.ctx(), 0, limit); err == nil {
+			t.Errorf("a page of %d was taken", limit)
+		}
+	}
+	if page, err := letters.List(q.ctx(), 1<<60, 1); err != nil || len(page.Letters) != 0 {
+		t.Errorf("after the end: %+v, %v", page, err)
+	}
+}
+
+func TestLettersOfALostQueueAreUnavailable(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	letters := q.open(stream.Config{Shards: 1}).Letters()
+	q.nc.Close()
+	if _, err := letters.List(q.ctx(), 0, 1); !errors.Is(err, stream.ErrUnavailable) {
+		t.Errorf("list: got %v, want ErrUnavailable", err)
+	}
+	if _, err := letters.Replay(q.ctx(), 1); !errors.Is(err, stream.ErrUnavailable) {
+		t.Errorf("replay: got %v, want ErrUnavailable", err)
+	}
+}
+
+func TestLetterThatSomethingElseWroteIsShown(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	letters := q.open(stream.Config{Shards: 1}).Letters()
+	before := time.Now().Add(-time.Second)
+	m := &nats.Msg{Subject: "dead.strange", Data: []byte("?"), Header: nats.Header{stream.HeaderSeq: {"-1"}, stream.HeaderReason: {"a\tb"}}}
+	if _, err := q.js.PublishMsg(q.ctx(), m); err != nil {
+		t.Fatal(err)
+	}
+	page, err := letters.List(q.ctx(), 0, 10)
+	if err != nil || len(page.Letters) != 1 {
+		t.Fatalf("got %+v, %v", page, err)
+	}
+	if l := page.Letters[0]; l.Seq != 0 || l.Reason != "a b" || l.Time.Before(before) {
+		t.Errorf("the letter is %+v", l)
+	}
+	if _, err := letters.Replay(q.ctx(), 1); !errors.Is(err, stream.ErrNeverQueued) {
+		t.Errorf("got %v, want ErrNeverQueued", err)
+	}
+}
+
+func BenchmarkListLetters(b *testing.B) {
+	for _, size := range []int{1 << 10, 64 << 10} {
+		b.Run(fmt.Sprintf("letters=500/bytes=%d", size), func(b *testing.B) {
+			q := newQueue(b)
+			topology := q.open(stream.Config{Shards: 1})
+			for seq := range uint64(500) {
+				q.bury(topology, stream.DeadLetter{Reason: "poison", Stream: "LOGS_0", Seq: seq + 1, Data: make([]byte, size)})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if page, err := topology.Letters().List(q.ctx(), 0, 500); err != nil || len(page.Letters) != 500 {
+					b.Fatal(len(page.Letters), err)
+				}
+			}
+		})
+	}
+}
