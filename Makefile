@@ -10,7 +10,7 @@ GOFLAGS  += -mod=readonly
 export GOFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help run build engine redis test race fuzz bench bench-go lint e2e vulnerabilities clean $(COMMANDS)
+.PHONY: help run build engine redis test race fuzz torture torture-controls bench bench-go lint e2e vulnerabilities clean $(COMMANDS)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,15 @@ fuzz: ## run every fuzz target for FUZZTIME each (default 20s)
 
 e2e: engine redis ## run the end-to-end suite alone, verbosely (LOGBOOM_CORPUS=folder of *.log for real lines)
 	$(GO) test -count=1 -v ./pkg/e2e
+
+TORTURE  ?= -duration 10m
+
+torture: engine redis ## break everything at once under load and count (root and strace for disk faults; TORTURE=options, -list names the faults)
+	$(GO) run ./pkg/e2e/torture $(TORTURE)
+
+torture-controls: engine redis ## writers that are known to lose or double must be caught, or the harness is blind
+	$(GO) run ./pkg/e2e/torture -control naive -duration 40s
+	$(GO) run ./pkg/e2e/torture -control token -duration 40s
 
 bench: engine redis ## measure the pipeline as a whole (LOGBOOM_CORPUS=folder of *.log for real lines)
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./pkg/e2e

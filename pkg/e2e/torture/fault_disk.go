@@ -1,0 +1,181 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	injectFor = 8 * time.Second
+	// injectStarts is for strace to get hold of every thread.
+	injectStarts = 5 * time.Second
+	fullFor      = 5 * time.Second
+	// fullLeaves is what a full disk has left, in bytes: some messages still go
+	// in, and then none.
+	fullLeaves = 256 << 10
+	darkFor    = 500 * time.Millisecond
+	// mendWithin bounds the mending of what must not stay broken, also when the
+	// run is broken off.
+	mendWithin = 30 * time.Second
+)
+
+// errorFaults make ClickHouse's own calls fail, through strace.
+func (t *tools) errorFaults() []*fault {
+	inject := func(name, calls string, first, step int) *fault {
+		return &fault{
+			name:  "errors-" + name,
+			check: func() error { return needs("strace") },
+			inflict: func(ctx context.Context) error {
+				when := fmt.Sprintf("%d+%d", 1+t.random.IntN(first), step)
+				return t.inject(ctx, calls, "error=EIO:when="+when)
+			},
+		}
+	}
+	return []*fault{
+		inject("rename", "rename,renameat,renameat2", 5, 5),
+		inject("fsync", "fsync,fdatasync", 20, 23),
+		inject("write", "pwrite64,pwritev,write", 200, 499),
+		inject("open", "openat,mkdir", 50, 97),
+	}
+}
+
+// inject has strace make some of the engine's calls fail for a while. It waits
+// until the engine answers: one that cannot read a part while it starts sets
+// the part aside as broken, which no writer can mend.
+func (t *tools) inject(ctx context.Context, calls, what string) error {
+	if err := t.awaitEngine(ctx); err != nil {
+		return err
+	}
+	pid, err := t.enginePID()
+	if err != nil {
+		return err
+	}
+	var said bytes.Buffer
+	strace := exec.CommandContext(ctx, "strace", "-f", "-Z", "-qq", "-o", "/dev/stderr", "-p", strconv.Itoa(pid),
+		"-e", "trace="+calls, "-e", "inject="+calls+":"+what, "-e", "signal=none")
+	strace.Stderr = &said
+	strace.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM} // it lets go of the engine when asked
+	strace.Cancel = func() error { return strace.Process.Signal(syscall.SIGTERM) }
+	strace.WaitDelay = injectStarts
+	if err := strace.Start(); err != nil {
+		return fmt.Errorf("strace: %w", err)
+	}
+	waited := pause(ctx, injectFor)
+	_ = strace.Process.Signal(syscall.SIGTERM) // it has ended where the engine did
+	_ = strace.Wait()                          // by that signal
+	if waited != nil {
+		return waited
+	}
+	text := said.String()
+	if strings.Contains(text, "(INJECTED)") {
+		return nil
+	}
+	if strings.Contains(text, "Operation not permitted") {
+		return fmt.Errorf("strace may not trace the engine here: %s", text)
+	}
+	return fmt.Errorf("none of %s was called: %w", calls, errNoEffect)
+}
+
+// awaitEngine waits until the engine answers.
+func (t *tools) awaitEngine(ctx context.Context) error {
+	store, err := openStore(t.system.tablesAddr, t.system.password)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.close() }() // it was for this question only
+	wait, cancel := context.WithTimeout(ctx, killWaits)
+	defer cancel()
+	for {
+		err := store.conn.Ping(wait)
+		if err == nil {
+			return nil
+		}
+		if pause(wait, 100*time.Millisecond) != nil {
+			return fmt.Errorf("the engine does not answer: %w: %w", err, errors.Join(ctx.Err(), errNoEffect))
+		}
+	}
+}
+
+// diskFaults need the volumes under queue and tables.
+func (t *tools) diskFaults() []*fault {
+	return []*fault{
+		{name: "power-loss", check: checkVolumes, inflict: t.losePower, disks: true},
+		{name: "full-queue", check: checkVolumes, inflict: t.fillQueue, disks: true},
+		{name: "full-tables", check: checkVolumes, inflict: t.fillTables, disks: true},
+	}
+}
+
+// losePower takes the power from both disks and every process at the same
+// moment, and starts them again over what is left. It is not cut short: what
+// would be left is a system without disks.
+func (t *tools) losePower(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendWithin)
+	defer cancel()
+	s := t.system
+	volumes := []*volume{s.queueVolume, s.tablesVolume}
+	// Without power nobody answers any more: whoever ran on after the cut could
+	// promise what a disk that is half gone told him.
+	for _, service := range s.services() {
+		service.freeze()
+	}
+	for _, v := range volumes {
+		if err := v.cutPower(); err != nil {
+			return err
+		}
+	}
+	for _, service := range s.services() {
+		if err := service.kill(); err != nil {
+			return fmt.Errorf("kill %s: %w", service.name, err)
+		}
+	}
+	for _, service := range []*service{s.nats, s.tables} {
+		if err := service.hold(ctx); err != nil {
+			return err
+		}
+		defer service.release()
+	}
+	if err := pause(ctx, darkFor); err != nil {
+		return err
+	}
+	for _, v := range volumes {
+		if err := errors.Join(v.unmount(ctx), v.mount(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillQueue leaves the queue's disk without room. A nats-server that met a
+// full disk does not heal by itself, so it is started again once there is room.
+func (t *tools) fillQueue(ctx context.Context) error {
+	free, err := t.system.queueVolume.fill(fullLeaves)
+	if err != nil {
+		return err
+	}
+	waited := pause(ctx, fullFor)
+	if err := free(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendWithin)
+	defer cancel()
+	_, err = t.system.nats.restartWith(ctx)
+	return errors.Join(err, waited)
+}
+
+// fillTables leaves ClickHouse's disk without room; it heals by itself.
+func (t *tools) fillTables(ctx context.Context) error {
+	free, err := t.system.tablesVolume.fill(fullLeaves)
+	if err != nil {
+		return err
+	}
+	return errors.Join(pause(ctx, fullFor), free())
+}

@@ -1,0 +1,112 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func names(faults []*fault) []string {
+	var names []string
+	for _, f := range faults {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
+func TestFaultsAreChosenByNameAndGroup(t *testing.T) {
+	t.Parallel()
+	all := (&tools{}).all()
+	if got, err := chosen(all, "all"); err != nil || len(got) != len(all) {
+		t.Errorf("all: %d of %d (%v)", len(got), len(all), err)
+	}
+	if got, err := chosen(all, "none"); err != nil || len(got) != 0 {
+		t.Errorf("none: %v (%v)", names(got), err)
+	}
+	got, err := chosen(all, "resets, poison")
+	if err != nil || !slices.Equal(names(got), []string{"reset-intake", "reset-queue", "reset-tables", "reset-redis", "poison"}) {
+		t.Errorf("resets, poison: %v (%v)", names(got), err)
+	}
+	if got, err := chosen(all, "resets,-reset-queue,-reset-tables"); err != nil || !slices.Equal(names(got), []string{"reset-intake", "reset-redis"}) {
+		t.Errorf("resets without two: %v (%v)", names(got), err)
+	}
+	if _, err := chosen(all, "poison,earthquake"); err == nil || !strings.Contains(err.Error(), "earthquake") {
+		t.Errorf("an unknown fault: %v", err)
+	}
+	if unique := slices.Compact(slices.Sorted(slices.Values(names(all)))); len(unique) != len(all) {
+		t.Errorf("%d names for %d faults", len(unique), len(all))
+	}
+}
+
+func TestControlsHaveTheirFaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []control{naive, token} {
+		if got, err := chosen((&tools{}).all(), faultsOf(c)); err != nil || len(got) < 3 {
+			t.Errorf("%s: %v (%v)", c, names(got), err)
+		}
+	}
+}
+
+// Each round has every fault once, and what came to nothing is not counted as
+// inflicted.
+func TestEveryRoundHasEveryFault(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	calls := 0
+	count := func(err error) func(context.Context) error {
+		return func(context.Context) error {
+			if calls++; calls == 9 {
+				stop()
+			}
+			return err
+		}
+	}
+	faults := []*fault{
+		{name: "a", inflict: count(nil)}, {name: "b", inflict: count(fmt.Errorf("too late: %w", errNoEffect))}, {name: "c", inflict: count(nil)},
+	}
+	i := newInflictor(faults, rand.New(rand.NewPCG(1, 2)), 0, func(string, ...any) {})
+	if err := i.run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if a, b, c := i.tallies[0], i.tallies[1], i.tallies[2]; a.inflicted != 3 || b.empty+b.inflicted > 3 || b.inflicted != 0 || c.inflicted != 3 {
+		t.Errorf("tallies: %+v", i.tallies)
+	}
+}
+
+// A fault that breaks off for its own reasons ends the run: what it did is not
+// known.
+func TestFailedFaultEndsTheRun(t *testing.T) {
+	t.Parallel()
+	faults := []*fault{{name: "umount", inflict: func(context.Context) error { return errors.New("busy") }}}
+	i := newInflictor(faults, rand.New(rand.NewPCG(1, 2)), 0, func(string, ...any) {})
+	if err := i.run(t.Context()); err == nil || !strings.Contains(err.Error(), "umount") {
+		t.Errorf("the run ended with %v", err)
+	}
+}
+
+func TestBadOptionsAreNamed(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"-control careful":        "careful",
+		"-faults earthquake":      "earthquake",
+		"-duration 0s":            "-duration",
+		"-rate 0":                 "-rate",
+		"everything":              "everything",
+		"-duration 5m -x":         "-x",
+		"-senders 100000":         "-senders",
+		"-records -1 -keep":       "-records",
+		"-duration 1000h -rate 5": "-duration",
+	} {
+		var said strings.Builder
+		if _, err := parseOptions(strings.Fields(args), &said); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+//go:build linux
+
+package main
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// ioctl asks the kernel for something that has no call of its own.
+func ioctl(fd, request uintptr, argument *uint32) error {
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, request, uintptr(unsafe.Pointer(argument))); errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/logboom/logboom/pkg/embedded/engine"
+)
+
+const (
+	exitViolated  = 1
+	exitBadOption = 2
+)
+
+// innerFolder tells a process that it is the run itself, and where to keep its
+// files. The process that was called makes the folder, waits, and removes it.
+const innerFolder = "LOGBOOM_TORTURE_FOLDER"
+
+// options are the flags.
+type options struct {
+	duration time.Duration
+	calm     time.Duration
+	faults   string
+	seed     uint64
+	records  int
+	rate     int
+	senders  int
+	control  control
+	keep     bool
+	list     bool
+}
+
+func main() {
+	engine.Main()
+	os.Exit(dispatch(os.Args[1:]))
+}
+
+// dispatch finds out which of the program's parts is meant.
+func dispatch(args []string) int {
+	switch {
+	case len(args) == 1 && args[0] == engineMode:
+		return exitCode(runEngine())
+	case len(args) == 2 && args[0] == controlMode:
+		return exitCode(runControl(control(args[1])))
+	}
+	o, err := parseOptions(args, os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		return exitBadOption
+	}
+	if o.list {
+		for _, f := range (&tools{}).all() {
+			fmt.Println(f.Name())
+		}
+		return 0
+	}
+	if folder := os.Getenv(innerFolder); folder != "" {
+		return inner(o, folder)
+	}
+	return outer(o, args)
+}
+
+func exitCode(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// parseOptions reads the flags and completes what hangs on others.
+func parseOptions(args []string, out io.Writer) (options, error) {
+	var o options
+	var stand string
+	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.DurationVar(&o.duration, "duration", 10*time.Minute, "how long to send and to inflict; one round of all faults takes about 8m")
+	flags.DurationVar(&o.calm, "calm", 2*time.Second, "longest pause between two faults; the shortest is half of it")
+	flags.StringVar(&o.faults, "faults", "", "names, groups such as kills or failpoints, all, or none; -name leaves out; default: all, or what the control falls over")
+	flags.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the order of faults and of the load; timing still differs")
+	flags.IntVar(&o.records, "records", 10_000, "fewest records to be accepted")
+	flags.IntVar(&o.rate, "rate", 3000, "records a second")
+	flags.IntVar(&o.senders, "senders", 8, "connections that send")
+	flags.StringVar(&stand, "control", "", "put a flawed writer in the place of the real one and demand that it is caught: naive or token")
+	flags.BoolVar(&o.keep, "keep", false, "keep the folder with logs and data")
+	flags.BoolVar(&o.list, "list", false, "list the faults")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.control = control(stand); o.faults == "" {
+		o.faults = "all"
+		if o.control != "" {
+			o.faults = faultsOf(o.control)
+		}
+	}
+	return o, o.validate(flags.Args())
+}
+
+func (o *options) validate(rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("%q is not understood: all options begin with -", rest[0])
+	}
+	if !slices.Contains([]control{"", naive, token}, o.control) {
+		return fmt.Errorf("-control %q: there are naive and token", o.control)
+	}
+	if o.duration < time.Second || o.duration > 24*time.Hour {
+		return fmt.Errorf("-duration %s is not within 1s and 24h", o.duration)
+	}
+	if o.calm < 0 || o.rate < 1 || o.rate > 100_000 || o.senders < 1 || o.senders > 256 || o.records < 0 {
+		return errors.New("-calm and -records must not be negative, -rate be 1 to 100000, -senders 1 to 256")
+	}
+	_, err := chosen((&tools{}).all(), o.faults)
+	return err
+}
+
+// outer runs the torture in a process of its own, in a mount namespace of its
+// own where disks are mounted, and tidies up after it however it ends.
+func outer(o options, args []string) int {
+	folder, err := os.MkdirTemp("", "logboom-torture-")
+	if err != nil {
+		return exitCode(err)
+	}
+	if !o.keep {
+		defer os.RemoveAll(folder)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return exitCode(err)
+	}
+	faults, err := chosen((&tools{}).all(), o.faults)
+	if err != nil {
+		return exitCode(err)
+	}
+	signal.Ignore(syscall.SIGINT) // the terminal tells the run as well
+	terminated, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer forget()
+	run := exec.CommandContext(terminated, self, args...)
+	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) }
+	run.Env = append(os.Environ(), innerFolder+"="+folder)
+	run.Stdout, run.Stderr = os.Stdout, os.Stderr
+	runtime.LockOSThread() // the death signal is sent when this thread ends
+	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if disks(faults) && os.Geteuid() == 0 { // without root the run says what it lacks
+		run.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	}
+	err = run.Run()
+	if o.keep {
+		fmt.Println("kept:", folder)
+	}
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return max(exit.ExitCode(), exitViolated)
+	}
+	return exitCode(err)
+}
+
+// inner is the run.
+func inner(o options, folder string) int {
+	ctx, forget := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer forget()
+	fmt.Printf("seed %d, folder %s\n", o.seed, folder)
+	r, err := newRun(o, folder, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		return exitViolated
+	}
+	result, err := r.whole(ctx)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		return exitViolated
+	}
+	result.write(os.Stdout)
+	return result.conclude(os.Stdout, filepath.Base(folder))
+}
+
+// conclude says what it all means. A control is to be caught, anything else to
+// be clean.
+func (r *report) conclude(out io.Writer, name string) int {
+	o := r.run.options
+	switch {
+	case o.control != "" && r.caught():
+		fmt.Fprintf(out, "\n%s: the %s writer was caught, as it has to be\n", name, o.control)
+		return 0
+	case o.control != "":
+		fmt.Fprintf(out, "\n%s: the %s writer was not caught: the harness is blind, or the run was too short (seed %d)\n", name, o.control, o.seed)
+		return exitViolated
+	case r.violated():
+		fmt.Fprintf(out, "\n%s: violated (seed %d)\n", name, o.seed)
+		return exitViolated
+	}
+	fmt.Fprintf(out, "\n%s: everything is stored exactly once\n", name)
+	return 0
+}

@@ -1,0 +1,50 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+// poison is messages on the queue that are no batches of records, as another
+// version or another program may leave them. Each has to end among the dead
+// letters, and to cost nothing else.
+type poison struct {
+	js     jetstream.JetStream
+	shards int
+	sent   int // stored by the queue for certain
+}
+
+// publish puts one on a shard.
+func (p *poison) publish(ctx context.Context, random *rand.Rand) error {
+	kind, suffix := stream.Logs, ""
+	if random.IntN(3) == 0 {
+		kind, suffix = stream.Events, ".quiet"
+	}
+	body := make([]byte, 1+random.IntN(2000))
+	for i := range body {
+		body[i] = byte(random.Uint32())
+	}
+	subject := fmt.Sprintf("%s.%d%s", kind, random.IntN(p.shards), suffix)
+	if _, err := p.js.Publish(ctx, subject, body); err != nil {
+		return fmt.Errorf("publish to %s: %w", subject, errors.Join(err, errNoEffect))
+	}
+	p.sent++
+	return nil
+}
+
+// dead is how many dead letters there are.
+func (p *poison) dead(ctx context.Context) (uint64, error) {
+	letters, err := p.js.Stream(ctx, stream.DeadStream)
+	if err != nil {
+		return 0, fmt.Errorf("stream %s: %w", stream.DeadStream, err)
+	}
+	return letters.CachedInfo().State.Msgs, nil
+}

@@ -1,0 +1,149 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+// searchTimeout bounds the search of one stream for what was lost.
+const searchTimeout = 20 * time.Second
+
+// queue is the harness's own look at the queue, past all proxies.
+type queue struct {
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	topology *stream.Topology
+}
+
+func openQueue(ctx context.Context, addr string) (*queue, error) {
+	nc, js, err := stream.Connect(ctx, "nats://"+addr, stream.ConnectConfig{Name: "torture"})
+	if err != nil {
+		return nil, err
+	}
+	topology, err := stream.Open(ctx, js, stream.Config{})
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return &queue{nc: nc, js: js, topology: topology}, nil
+}
+
+func (q *queue) close() { q.nc.Close() }
+
+// left tells what of the streams the writers have yet to commit; empty when
+// nothing is.
+func (q *queue) left(ctx context.Context, kinds []stream.Kind) (string, error) {
+	positions, err := q.topology.Ledger().Positions(ctx)
+	if err != nil {
+		return "", err
+	}
+	var behind []string
+	for _, kind := range kinds {
+		for _, name := range q.topology.Streams(kind) {
+			info, err := q.topology.Lag(ctx, name)
+			if err != nil {
+				return "", err
+			}
+			if p := positions[stream.WriterKey(name)]; p.Committed < info.LastSeq || p.Intent != nil {
+				behind = append(behind, fmt.Sprintf("%s: %d of %d committed", name, p.Committed, info.LastSeq))
+			}
+		}
+	}
+	return strings.Join(behind, ", "), nil
+}
+
+// drain waits until everything is committed.
+func (q *queue) drain(ctx context.Context, within time.Duration, kinds []stream.Kind) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	last := "the queue was not reached"
+	for {
+		behind, err := q.left(ctx, kinds)
+		switch {
+		case err == nil && behind == "":
+			return nil
+		case err == nil:
+			last = behind
+		}
+		if pause(ctx, 200*time.Millisecond) != nil {
+			return fmt.Errorf("the writers did not come to the end within %s: %s", within, last)
+		}
+	}
+}
+
+// find looks for records on the queue, which keeps what was dealt with for a
+// while: whether the queue or the writer lost them is known then.
+func (q *queue) find(ctx context.Context, wanted []identity) map[identity]string {
+	found := map[identity]string{}
+	for _, name := range append(q.topology.Streams(stream.Logs), q.topology.Streams(stream.Events)...) {
+		if err := q.search(ctx, name, wanted, found); err != nil {
+			found[identity{-1, len(found)}] = fmt.Sprintf("%s was not searched: %v", name, err)
+		}
+	}
+	return found
+}
+
+func (q *queue) search(ctx context.Context, name string, wanted []identity, found map[identity]string) error {
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
+	info, err := q.topology.Lag(ctx, name)
+	if err != nil || info.Messages == 0 {
+		return err
+	}
+	consumer, err := q.topology.Consume(ctx, name, info.FirstSeq, stream.ConsumerConfig{})
+	if err != nil {
+		return err
+	}
+	defer consumer.Close()
+	var reader record.Reader
+	for {
+		delivery, err := consumer.Next(ctx)
+		if err != nil {
+			return err
+		}
+		for _, text := range texts(&reader, delivery.Data) {
+			if id, ok := parseText(text); ok && slices.Contains(wanted, id) {
+				found[id] = fmt.Sprintf("on the queue as %s %d, stored there at %s", name, delivery.Seq, delivery.Time.Format("15:04:05.000"))
+			}
+		}
+		if delivery.Seq >= info.LastSeq {
+			return nil
+		}
+	}
+}
+
+// texts are the records' texts of a message. What is no batch of records, such as poison of ours, has none.
+func texts(reader *record.Reader, message []byte) (all []string) {
+	reader.Reset(message)
+	var log record.Log
+	var event record.Event
+	for {
+		section, err := reader.NextSection()
+		if err != nil {
+			return all
+		}
+		for more := true; more && err == nil; {
+			switch section.Kind {
+			case record.KindLog:
+				more, err = section.NextLog(&log)
+				all = append(all, strings.Clone(log.Data))
+			case record.KindEvent:
+				more, err = section.NextEvent(&event)
+				all = append(all, strings.Clone(event.Title))
+			default:
+				more = false
+			}
+		}
+	}
+}

@@ -1,0 +1,100 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	ch "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+)
+
+const readTimeout = 3 * time.Minute
+
+// The statements read what the oracle needs, of all rows.
+var readStatements = map[string]string{
+	"logs":   "SELECT data, _shard, _seq, _idx FROM logs",
+	"events": "SELECT title, _shard, _seq, _idx FROM events",
+}
+
+const usageStatement = "SELECT sum(records) FROM usage FINAL WHERE measure IN ('logs', 'events')"
+
+const detachedStatement = "SELECT concat(table, ' ', name) FROM system.detached_parts WHERE database = 'logboom' AND startsWith(reason, 'broken') ORDER BY 1"
+
+// store is ClickHouse, read past everything of ours.
+type store struct{ conn driver.Conn }
+
+func openStore(addr, password string) (*store, error) {
+	conn, err := ch.Open(&ch.Options{
+		Protocol:    ch.HTTP,
+		Addr:        []string{addr},
+		Auth:        ch.Auth{Database: "logboom", Username: "default", Password: password},
+		ReadTimeout: readTimeout,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open ClickHouse: %w", err)
+	}
+	return &store{conn: conn}, nil
+}
+
+// each calls the function with every row of both tables.
+func (s *store) each(ctx context.Context, call func(row)) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for kind, statement := range readStatements {
+		if err := s.eachOf(ctx, kind, statement, call); err != nil {
+			return fmt.Errorf("read %s back: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+func (s *store) eachOf(ctx context.Context, kind, statement string, call func(row)) error {
+	rows, err := s.conn.Query(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	r := row{kind: kind}
+	for rows.Next() {
+		if err := rows.Scan(&r.text, &r.at.shard, &r.at.seq, &r.at.idx); err != nil {
+			return err
+		}
+		call(r)
+	}
+	return rows.Err()
+}
+
+// detached are the parts that ClickHouse set aside as broken: their rows count
+// as lost, and this says where they are.
+func (s *store) detached(ctx context.Context) (parts []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	rows, err := s.conn.Query(ctx, detachedStatement)
+	if err != nil {
+		return nil, fmt.Errorf("read the detached parts: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var part string
+		if err := rows.Scan(&part); err != nil {
+			return nil, fmt.Errorf("read the detached parts: %w", err)
+		}
+		parts = append(parts, part)
+	}
+	return parts, rows.Err()
+}
+
+// used is how many records the usage table says were stored.
+func (s *store) used(ctx context.Context) (records uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if err := s.conn.QueryRow(ctx, usageStatement).Scan(&records); err != nil {
+		return 0, fmt.Errorf("read usage back: %w", err)
+	}
+	return records, nil
+}
+
+func (s *store) close() error { return s.conn.Close() }

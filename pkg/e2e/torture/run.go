@@ -1,0 +1,252 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+// drainWithin bounds the wait for the writers after the last fault: leases of
+// dead writers, backoffs and a failpoint's sleep all end long before.
+const drainWithin = 3 * time.Minute
+
+// run is one torture from the start to the verdict.
+type run struct {
+	options options
+	faults  []*fault
+	tools   *tools
+	folder  string
+	out     io.Writer
+	mu      sync.Mutex // guards out and oddities
+
+	system   *system
+	queue    *queue
+	load     *load
+	inflict  *inflictor
+	oddities []string // what should not happen, besides the oracle's findings
+	began    time.Time
+}
+
+// newRun checks that everything the options ask for is there.
+func newRun(o options, folder string, out io.Writer) (*run, error) {
+	r := &run{options: o, folder: folder, out: out, tools: &tools{random: rand.New(rand.NewPCG(o.seed, 1))}}
+	var err error
+	if r.faults, err = chosen(r.tools.all(), o.faults); err != nil {
+		return nil, err
+	}
+	for _, f := range r.faults {
+		if err := f.Check(); err != nil {
+			return nil, fmt.Errorf("fault %s: %w", f.Name(), err)
+		}
+	}
+	return r, nil
+}
+
+// disks tells whether a fault needs the volumes.
+func disks(faults []*fault) bool {
+	for _, f := range faults {
+		if f.disks {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) say(format string, arguments ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := time.Duration(0)
+	if !r.began.IsZero() {
+		at = time.Since(r.began)
+	}
+	fmt.Fprintf(r.out, "%6.1fs  %s\n", at.Seconds(), fmt.Sprintf(format, arguments...))
+}
+
+func (r *run) odd(format string, arguments ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.oddities) < maxExamples {
+		r.oddities = append(r.oddities, fmt.Sprintf(format, arguments...))
+	}
+}
+
+// whole runs the system and everything against it. The error is one of the
+// harness; what the system did wrong is in the report.
+func (r *run) whole(ctx context.Context) (*report, error) {
+	r.say("building the processes")
+	system, err := newSystem(ctx, r.folder, disks(r.faults), r.options.control)
+	if err != nil {
+		return nil, err
+	}
+	r.system, r.tools.system = system, system
+	running, stop := context.WithCancel(ctx)
+	var group errgroup.Group
+	var result *report
+	group.Go(func() error {
+		defer stop()
+		var err error
+		result, err = r.against(running)
+		return err
+	})
+	group.Go(func() error {
+		defer stop() // a process that cannot be started ends the run
+		return system.run(running)
+	})
+	err = group.Wait()
+	if err != nil {
+		return nil, err
+	}
+	return result, ctx.Err()
+}
+
+// against tortures the running system and judges what is left.
+func (r *run) against(ctx context.Context) (*report, error) {
+	r.say("starting the system")
+	if err := r.system.ready(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.queue, err = openQueue(ctx, r.system.natsAddr); err != nil {
+		return nil, err
+	}
+	defer r.queue.close()
+	r.tools.poison = &poison{js: r.queue.js, shards: r.queue.topology.Shards()}
+	r.began = time.Now()
+	if err := r.torture(ctx); err != nil {
+		return nil, err
+	}
+	tortured := time.Since(r.began)
+	r.system.heal()
+	r.say("waiting for the writers to come to the end")
+	drained := r.queue.drain(ctx, drainWithin, r.kinds())
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return r.judge(ctx, tortured, drained)
+}
+
+// kinds are the streams that are sent to: a control stores logs alone.
+func (r *run) kinds() []stream.Kind {
+	if r.options.control != "" {
+		return []stream.Kind{stream.Logs}
+	}
+	return []stream.Kind{stream.Logs, stream.Events}
+}
+
+// torture sends and inflicts for as long as was asked for, and then until
+// there are as many records as were.
+func (r *run) torture(ctx context.Context) error {
+	r.load = &load{
+		journal: newJournal(r.options.senders), project: projectName, token: r.system.token,
+		rate: r.options.rate, seed: r.options.seed, odd: r.odd,
+	}
+	for _, kind := range r.kinds() {
+		r.load.kinds = append(r.load.kinds, kind.String())
+	}
+	for _, addr := range r.system.ingestAddrs {
+		r.load.urls = append(r.load.urls, "http://"+addr)
+	}
+	r.inflict = newInflictor(r.faults, r.tools.random, r.options.calm, r.say)
+	r.say("sending %d records a second, inflicting %d faults", r.options.rate, len(r.faults))
+	sending, stop := context.WithTimeout(ctx, most(r.options.duration))
+	defer stop()
+	group, sending := errgroup.WithContext(sending)
+	group.Go(func() error { return r.load.run(ctx, sending) })
+	group.Go(func() error { return r.inflict.run(sending) })
+	group.Go(func() error {
+		defer stop()
+		return r.enough(sending)
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// most is when a run ends that does not come to its number of records.
+func most(duration time.Duration) time.Duration { return 3*duration + time.Minute }
+
+// enough returns when the time is over and the records are sent.
+func (r *run) enough(ctx context.Context) error {
+	if pause(ctx, r.options.duration) != nil {
+		return nil
+	}
+	for {
+		records, _ := r.load.journal.totals()
+		if records[accepted] >= r.options.records {
+			return nil
+		}
+		if pause(ctx, 100*time.Millisecond) != nil {
+			return nil
+		}
+	}
+}
+
+// judge reads everything back.
+func (r *run) judge(ctx context.Context, tortured time.Duration, drained error) (*report, error) {
+	r.say("reading everything back")
+	store, err := openStore(r.system.tablesAddr, r.system.password)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = store.close() }() // nothing is left to be said to it
+	result := &report{run: r, tortured: tortured}
+	if drained != nil {
+		result.fail("stuck", drained.Error())
+	}
+	if err := r.judgeRows(ctx, store, result); err != nil && ctx.Err() == nil {
+		result.fail("unreadable", err.Error()) // the engine answers by now: it is its data
+	}
+	result.judgeRun()
+	return result, ctx.Err()
+}
+
+// judgeRows holds the tables against the journal.
+func (r *run) judgeRows(ctx context.Context, store *store, result *report) error {
+	oracle := newOracle(r.load.journal)
+	if err := store.each(ctx, oracle.count); err != nil {
+		return err
+	}
+	var missing []identity
+	result.verdict, missing = oracle.judge()
+	if len(missing) > 0 {
+		result.found = r.queue.find(ctx, missing[:min(len(missing), maxExamples)])
+	}
+	var err error
+	if result.detached, err = store.detached(ctx); err != nil {
+		return err
+	}
+	if r.options.control != "" {
+		return nil // it stores logs and nothing beside them
+	}
+	return r.judgeRest(ctx, store, result)
+}
+
+// judgeRest holds what goes beside the rows against them: usage, and the dead
+// letters against the poison.
+func (r *run) judgeRest(ctx context.Context, store *store, result *report) error {
+	used, err := store.used(ctx)
+	if err != nil {
+		return err
+	}
+	if used != result.verdict.stored {
+		result.fail("usage", fmt.Sprintf("the usage table counts %d records, %d are stored", used, result.verdict.stored))
+	}
+	dead, err := r.tools.poison.dead(ctx)
+	if err != nil {
+		return err
+	}
+	if result.dead = dead; dead < uint64(r.tools.poison.sent) {
+		result.fail("poison", fmt.Sprintf("%d poisonous messages were queued, %d are among the dead letters", r.tools.poison.sent, dead))
+	}
+	return nil
+}
