@@ -155,6 +155,7 @@ func TestStatementsHaveExactlyTheirParameters(t *testing.T) {
 		"audit":  {"from", "received_max", "received_min", "shard", "table", "to"},
 		"erase":  {"project", "table"},
 
+		"set_aside":  {"limit"},
 		"erase_rows": {"before", "project", "table"},
 		"usage":      {"from", "limit", "project", "to"},
 	}

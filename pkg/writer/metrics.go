@@ -15,6 +15,7 @@ type metrics struct {
 	burnt    *prometheus.CounterVec
 	stopped  *prometheus.GaugeVec
 	writers  prometheus.Gauge
+	setAside prometheus.Gauge
 
 	lagMessages, lagRecords, lagSeconds *prometheus.GaugeVec
 
@@ -52,7 +53,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"stream"}),
 	}
-	registry.MustRegister(m.writers, m.duration)
+	m.setAside = prometheus.NewGauge(prometheus.GaugeOpts{Name: "logboom_writer_parts_set_aside", Help: "Parts that ClickHouse put aside as broken: stored rows are missing."})
+	registry.MustRegister(m.writers, m.duration, m.setAside)
 	return m
 }
 

@@ -118,6 +118,7 @@ type Deps struct {
 	Ledger   Ledger
 	Leases   Leases
 	Sink     Sink
+	Tables   Tables // nil: nobody looks
 }
 
 // Writer works the shards that it holds: each one's logs and events.
@@ -156,6 +157,7 @@ func (w *Writer) Run(ctx context.Context) error {
 	group.Go(func() error { return w.share(ctx) })
 	group.Go(func() error { return w.tidy(ctx) })
 	group.Go(func() error { return w.audit(ctx) })
+	group.Go(func() error { return w.watchSetAside(ctx) })
 	err := group.Wait()
 	if errors.Is(err, context.Canceled) {
 		return nil
