@@ -10,7 +10,7 @@ GOFLAGS  += -mod=readonly
 export GOFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help run build engine redis test race fuzz torture torture-controls bench bench-go lint e2e vulnerabilities clean $(COMMANDS)
+.PHONY: help run build engine redis test race fuzz torture torture-controls test-disk bench bench-durability bench-go lint e2e vulnerabilities clean $(COMMANDS)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,12 @@ redis: # Debian's redis-tools carries the server too; installed where that is po
 
 test: engine redis ## run every test against the real engines
 	$(GO) test $(PACKAGES)
+	@if [ "$$(id -u)" = 0 ]; then $(GO) test -tags privileged -run 'FullDisk|StuckServer' ./pkg/embedded; \
+		else echo "not root: the two tests that fill a disk of their own were not run (sudo make test-disk)"; fi
 	$(GO) test -tags failpoint -run Failpoint ./pkg/writer
+
+test-disk: ## run the tests that mount a small disk and fill it (root)
+	$(GO) test -tags privileged -run 'FullDisk|StuckServer' ./pkg/embedded
 
 race: engine redis ## run every test under the race detector
 	$(GO) test -race $(PACKAGES)
@@ -60,7 +65,10 @@ torture-controls: engine redis ## writers that are known to lose or double must 
 	$(GO) run ./pkg/e2e/torture -control token -duration 40s
 
 bench: engine redis ## measure the pipeline as a whole (LOGBOOM_CORPUS=folder of *.log for real lines)
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./pkg/e2e
+	$(GO) test -run '^$$' -bench 'Pipeline|Readable' -benchtime 1x -timeout 30m ./pkg/e2e
+
+bench-durability: engine ## measure what syncing to disk costs
+	$(GO) test -run '^$$' -bench Durability -benchtime 1s -count 3 -timeout 30m ./pkg/e2e
 
 bench-go: engine redis ## run the packages' own benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/...

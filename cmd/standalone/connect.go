@@ -10,6 +10,7 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine"
+	"github.com/logboom/logboom/pkg/ingest"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
@@ -31,6 +32,7 @@ type engines struct {
 	shared   project.Shared
 	limiter  quota.Limiter
 	client   *clickhouse.Client
+	room     ingest.Room
 }
 
 func connect(ctx context.Context, p *telemetry.Process, cfg *settings) (engines, error) {
@@ -79,6 +81,7 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 		return err
 	}
 	p.OnStop("embedded nats", server.Stop)
+	e.room = watchDisk(p, cfg.DataDir, server)
 	nc, js, err := stream.Connect(ctx, server.URL(), stream.ConnectConfig{
 		Name: "standalone", Logger: p.Logger, Options: []nats.Option{server.InProcess()},
 	})

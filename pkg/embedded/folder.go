@@ -38,12 +38,3 @@ func lockFolder(dir string) (*folderLock, error) {
 func (l *folderLock) release() {
 	l.once.Do(func() { l.file.Close() })
 }
-
-// volumeCapacity is the size in bytes of the volume that holds dir.
-func volumeCapacity(dir string) (int64, error) {
-	var stat syscall.Statfs_t
-	if err := syscall.Statfs(dir, &stat); err != nil {
-		return 0, err
-	}
-	return int64(stat.Blocks) * int64(stat.Bsize), nil
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 )
 
@@ -13,13 +14,25 @@ import (
 type serverLog struct {
 	to    *slog.Logger
 	first atomic.Pointer[string] // the first fatal line
+	stuck atomic.Bool            // a stream's file could not be written
 }
+
+// writeErrorLine is in the line by which the server says, once a stream, that
+// it could not write a file. From then on it refuses all that comes for the
+// stream without an answer, until it is started anew.
+const writeErrorLine = "Critical write error"
 
 func (l *serverLog) Noticef(format string, args ...any) { l.write(slog.LevelDebug, format, args) }
 func (l *serverLog) Warnf(format string, args ...any)   { l.write(slog.LevelWarn, format, args) }
-func (l *serverLog) Errorf(format string, args ...any)  { l.write(slog.LevelError, format, args) }
 func (l *serverLog) Debugf(format string, args ...any)  { l.write(slog.LevelDebug, format, args) }
 func (l *serverLog) Tracef(format string, args ...any)  { l.write(slog.LevelDebug, format, args) }
+
+func (l *serverLog) Errorf(format string, args ...any) {
+	if strings.Contains(format, writeErrorLine) {
+		l.stuck.Store(true)
+	}
+	l.write(slog.LevelError, format, args)
+}
 
 func (l *serverLog) Fatalf(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)

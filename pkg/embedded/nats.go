@@ -19,6 +19,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -35,6 +36,9 @@ const (
 	// The server listens before Start returns, so this only bounds a fault.
 	readyTimeout = 5 * time.Second
 )
+
+// errNotRunning: the server is stopped, or a Restart did not bring it back.
+var errNotRunning = errors.New("embedded queue: the server does not run")
 
 // NATSConfig says how the server of this process runs.
 type NATSConfig struct {
@@ -71,11 +75,11 @@ func (c *NATSConfig) setDefaults() error {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.MaxStore == 0 {
-		capacity, err := volumeCapacity(c.DataDir)
+		volume, err := VolumeOf(c.DataDir)
 		if err != nil {
-			return fmt.Errorf("data folder %q: capacity of its volume: %w", c.DataDir, err)
+			return fmt.Errorf("data folder: %w", err)
 		}
-		c.MaxStore = capacity / 10 * 7
+		c.MaxStore = volume.Total / 10 * 7
 	}
 	return nil
 }
@@ -97,16 +101,26 @@ func (c NATSConfig) Validate() error {
 
 // NATS is a running server. Stop it before the process ends.
 type NATS struct {
-	srv      *server.Server
-	lock     *folderLock
-	token    string
-	maxStore int64
-	stop     func()
-	stopped  chan struct{} // closed when nothing of the server runs any more
+	cfg     NATSConfig // complete, with the port that was taken
+	addr    string
+	lock    *folderLock
+	running atomic.Pointer[instance]
+	turn    chan struct{} // one: whoever holds its token starts or stops the server
+	stop    func()
+	stopped chan struct{} // closed when nothing of the server runs any more
+
+	restarts atomic.Uint64
+}
+
+// instance is a server from its start to its stop.
+type instance struct {
+	srv   *server.Server
+	lines *serverLog
 }
 
 // StartNATS starts the server and returns when it takes connections, which
-// includes reading back what DataDir holds. ctx bounds the start only.
+// includes reading back what DataDir holds: that is not cut short, and a ctx
+// that ends meanwhile only makes it an error. Later ctx does not matter.
 func StartNATS(ctx context.Context, cfg NATSConfig) (*NATS, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
@@ -121,64 +135,71 @@ func StartNATS(ctx context.Context, cfg NATSConfig) (*NATS, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}
-	n, err := launch(ctx, cfg, lock)
+	first, err := launch(ctx, cfg)
 	if err != nil {
 		lock.release()
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}
-	return n, nil
+	return newNATS(first, cfg, lock), nil
 }
 
-func launch(ctx context.Context, cfg NATSConfig, lock *folderLock) (*NATS, error) {
+// launch starts a server, unless ctx ends first. Where that fails, nothing of
+// it is left. The server cannot be stopped while it reads its store back.
+func launch(ctx context.Context, cfg NATSConfig) (*instance, error) {
 	srv, err := server.NewServer(options(cfg))
 	if err != nil {
 		return nil, err
 	}
-	lines := &serverLog{to: cfg.Logger}
-	srv.SetLoggerV2(lines, false, false, false)
-	n := newNATS(srv, cfg, lock)
-
-	started := make(chan struct{})
-	go func() {
-		srv.Start()
-		close(started)
-	}()
-	select {
-	case <-started:
-	case <-ctx.Done():
-		n.abandon(started)
-		return nil, fmt.Errorf("start: %w", context.Cause(ctx))
+	i := &instance{srv: srv, lines: &serverLog{to: cfg.Logger}}
+	srv.SetLoggerV2(i.lines, false, false, false)
+	srv.Start() // returns once it listens; a shutdown beside it would race with it
+	if err = context.Cause(ctx); err == nil {
+		err = i.ready()
 	}
-	if fatal := lines.fatal(); fatal != "" {
-		n.abandon(started)
-		return nil, fmt.Errorf("start: %s", fatal)
+	if err != nil {
+		i.shutdown()
+		return nil, fmt.Errorf("start: %w", err)
 	}
-	if !srv.ReadyForConnections(readyTimeout) || !srv.JetStreamEnabled() {
-		n.abandon(started)
-		return nil, errors.New("start: the server does not take connections; its log lines say why")
-	}
-	return n, nil
+	return i, nil
 }
 
-func newNATS(srv *server.Server, cfg NATSConfig, lock *folderLock) *NATS {
-	n := &NATS{srv: srv, lock: lock, token: cfg.Token, maxStore: cfg.MaxStore, stopped: make(chan struct{})}
-	n.stop = sync.OnceFunc(func() {
-		go func() {
-			defer close(n.stopped)
-			srv.Shutdown()
-			srv.WaitForShutdown()
-			lock.release()
-		}()
-	})
+// ready tells why a started server is of no use.
+func (i *instance) ready() error {
+	if fatal := i.lines.fatal(); fatal != "" {
+		return errors.New(fatal)
+	}
+	if !i.srv.ReadyForConnections(readyTimeout) || !i.srv.JetStreamEnabled() {
+		return errors.New("the server does not take connections; its log lines say why")
+	}
+	return nil
+}
+
+// shutdown ends the server and waits until nothing of it runs any more.
+func (i *instance) shutdown() {
+	i.srv.Shutdown()
+	i.srv.WaitForShutdown()
+}
+
+func newNATS(first *instance, cfg NATSConfig, lock *folderLock) *NATS {
+	n := &NATS{cfg: cfg, lock: lock, turn: make(chan struct{}, 1), stopped: make(chan struct{})}
+	if addr, ok := first.srv.Addr().(*net.TCPAddr); ok {
+		n.cfg.Port = addr.Port
+		n.addr = net.JoinHostPort(addr.IP.String(), strconv.Itoa(addr.Port))
+	}
+	n.running.Store(first)
+	n.turn <- struct{}{}
+	n.stop = sync.OnceFunc(func() { go n.end() })
 	return n
 }
 
-// abandon ends a server that did not come up, and waits: its folder must be
-// free when StartNATS returns.
-func (n *NATS) abandon(started <-chan struct{}) {
-	n.stop()
-	<-started
-	<-n.stopped
+// end stops the server for good: it never gives its turn back.
+func (n *NATS) end() {
+	defer close(n.stopped)
+	<-n.turn
+	if last := n.running.Swap(nil); last != nil {
+		last.shutdown()
+	}
+	n.lock.release()
 }
 
 func options(cfg NATSConfig) *server.Options {
@@ -204,34 +225,32 @@ func options(cfg NATSConfig) *server.Options {
 
 // URL is the address to connect to, with the token in it: never log it.
 func (n *NATS) URL() string {
-	u := url.URL{Scheme: "nats", User: url.User(n.token), Host: n.Addr()}
+	u := url.URL{Scheme: "nats", User: url.User(n.cfg.Token), Host: n.addr}
 	return u.String()
 }
 
 // Addr is the host and port that the server listens on.
-func (n *NATS) Addr() string {
-	switch addr := n.srv.Addr().(type) {
-	case *net.TCPAddr:
-		return net.JoinHostPort(addr.IP.String(), strconv.Itoa(addr.Port))
-	default:
-		return ""
-	}
-}
+func (n *NATS) Addr() string { return n.addr }
 
 // Port is the port that the server listens on.
-func (n *NATS) Port() int {
-	if addr, ok := n.srv.Addr().(*net.TCPAddr); ok {
-		return addr.Port
-	}
-	return 0
-}
+func (n *NATS) Port() int { return n.cfg.Port }
 
 // MaxStore is the most that JetStream stores, in bytes: what the streams'
 // limits may add up to.
-func (n *NATS) MaxStore() int64 { return n.maxStore }
+func (n *NATS) MaxStore() int64 { return n.cfg.MaxStore }
 
-// InProcess makes a connection to URL go through memory in place of a socket.
-func (n *NATS) InProcess() nats.Option { return nats.InProcessServer(n.srv) }
+// InProcess makes a connection to URL go through memory in place of a socket,
+// also after a Restart.
+func (n *NATS) InProcess() nats.Option { return nats.InProcessServer(n) }
+
+// InProcessConn is for InProcess: a connection to the server that runs now.
+func (n *NATS) InProcessConn() (net.Conn, error) {
+	now := n.running.Load()
+	if now == nil {
+		return nil, errNotRunning
+	}
+	return now.srv.InProcessConn()
+}
 
 // Stop ends the server: connections are closed and files are synced. It may
 // be called more than once; when ctx ends first the server still stops.

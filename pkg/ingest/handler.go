@@ -34,6 +34,9 @@ func (s *Server) receive(c echo.Context, kind stream.Kind, decode func(r *reques
 	if err := s.quotaLeft(c, identity); err != nil {
 		return err
 	}
+	if err := RoomLeft(s.deps.Room); err != nil {
+		return err
+	}
 	r := s.take(kind, identity)
 	defer s.give(r)
 	body, err := r.read(c.Request())

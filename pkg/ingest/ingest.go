@@ -82,6 +82,7 @@ type Deps struct {
 	Auth      Authenticator
 	Limiter   Limiter
 	Publisher Publisher
+	Room      Room // nil: nobody watches the disk
 	Now       func() time.Time
 }
 

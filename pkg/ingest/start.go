@@ -20,6 +20,7 @@ type Connections struct {
 	Store    *project.Store
 	Shared   project.Shared
 	Limiter  quota.Limiter
+	Room     Room // nil: the queue is on another machine, which watches its own disk
 }
 
 // Start composes the service from its settings and connections and adds its
@@ -39,7 +40,7 @@ func Start(p *telemetry.Process, settings config.Intake, conn Connections) (net.
 		return nil, fmt.Errorf("--ingest-addr: %w", err)
 	}
 	server := New(FromSettings(settings), Deps{
-		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Auth: cache, Limiter: conn.Limiter, Publisher: publisher, Now: time.Now,
+		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Auth: cache, Limiter: conn.Limiter, Publisher: publisher, Room: conn.Room, Now: time.Now,
 	})
 	p.Logger.Info("ingest port open", "addr", listener.Addr().String())
 	p.Health.Add("queue", conn.Topology.Healthy)

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/ingest"
+	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/telemetry"
+)
+
+func TestDiskRefusesFrom85PercentAndLogsOnceEachWay(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	d := newDisk(t.TempDir(), slog.New(slog.DiscardHandler))
+	d.log = slog.New(slog.NewTextHandler(&out, nil))
+	for i, look := range []struct {
+		used   float64
+		err    error
+		full   bool
+		logged string
+	}{
+		{used: 0.5},
+		{used: 0.8499},
+		{used: 0.85, full: true, logged: "nearly full"},
+		{used: 0.99, full: true},
+		{err: errors.New("gone"), full: true, logged: "not measured"},
+		{err: errors.New("gone"), full: true},
+		{used: 0.84, full: true},
+		{used: 0.82, logged: "room again"},
+		{err: errors.New("gone"), logged: "not measured"},
+		{used: 0.2},
+	} {
+		out.Reset()
+		d.measure = func(string) (embedded.Volume, error) { return embedded.Volume{Used: look.used}, look.err }
+		d.look()
+		if err := ingest.RoomLeft(d); errors.Is(err, stream.ErrFull) != look.full || (err != nil) != look.full {
+			t.Errorf("look %d: %v", i, err)
+		}
+		if lines := out.String(); !strings.Contains(lines, look.logged) || look.logged == "" && lines != "" {
+			t.Errorf("look %d logged %q, want %q", i, lines, look.logged)
+		}
+	}
+	if err := ingest.RoomLeft(nil); err != nil {
+		t.Errorf("nobody watches: %v", err)
+	}
+}
+
+func TestWatchDiskAddsItsPartsAndStopsBeforeTheQueue(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cfg := telemetry.Config{Name: "standalone", OpsAddr: "127.0.0.1:0", StopTimeout: 20 * time.Second}
+	code := telemetry.Run(ctx, cfg, slog.New(slog.NewTextHandler(io.Discard, nil)), func(ctx context.Context, p *telemetry.Process) error {
+		defer cancel()
+		dir := t.TempDir()
+		queue, err := embedded.StartNATS(ctx, embedded.NATSConfig{DataDir: dir})
+		if err != nil {
+			return err
+		}
+		p.OnStop("embedded nats", queue.Stop)
+		watchDisk(p, dir, queue)
+		families, err := p.Registry.Gather()
+		if err != nil {
+			return err
+		}
+		found := map[string]float64{}
+		for _, family := range families {
+			metric := family.GetMetric()[0]
+			found[family.GetName()] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+		}
+		used, ok := found["logboom_standalone_volume_used_ratio"]
+		if !ok || used <= 0 || used > 1 {
+			t.Errorf("share in use %v, %v", used, ok)
+		}
+		for _, name := range []string{"logboom_standalone_volume_full", "logboom_standalone_queue_restarts_total"} {
+			if _, ok := found[name]; !ok {
+				t.Errorf("no metric %s", name)
+			}
+		}
+		return nil
+	})
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
