@@ -22,7 +22,10 @@ type sample struct {
 	Bootstrap  `embed:""`
 }
 
-const hidden = "hunter2-is-hidden"
+const (
+	hidden    = "hunter2-is-hidden"
+	hiddenKey = "aHVudGVyMi1pcy1oaWRkZW4taHVudGVyMi1pcy1oaWQ="
+)
 
 func TestFlagAndVariableAreOneToOne(t *testing.T) {
 	t.Setenv("LOGBOOM_NATS_URL", "nats://queue:4222")
@@ -54,6 +57,8 @@ func TestBadValueIsRefusedByItsName(t *testing.T) {
 		{"--body-memory=100MiB", "--body-memory"},
 		{"--quota-rate=-1", "--quota-rate"},
 		{"--quota-daily-records=-5", "--quota-daily-records"},
+		{"--secret-key=" + hidden, "--secret-key"},
+		{"--old-secret-keys=" + hidden, "--old-secret-keys"},
 		{"--no-such=1", "--no-such"},
 	} {
 		t.Run(tc.arg, func(t *testing.T) {
@@ -83,7 +88,7 @@ func TestSettingsArePrintedWithSecretsMasked(t *testing.T) {
 		"--clickhouse-url=http://h:8123/db?password=" + hidden,
 		"--redis-url=redis://:" + hidden + "@h:1/0",
 		"--bootstrap-token=" + hidden, "--bootstrap-admin-password=" + hidden,
-		"--secret-key=" + hidden, "--old-secret-keys=" + hidden + "," + hidden,
+		"--secret-key=" + hiddenKey, "--old-secret-keys=" + hiddenKey + "," + hiddenKey,
 	}
 	settings, err := Parse("ingest", "", &cfg, args, &bytes.Buffer{})
 	if err != nil {
@@ -97,7 +102,7 @@ func TestSettingsArePrintedWithSecretsMasked(t *testing.T) {
 	}
 	inside := struct{ unexported sample }{cfg}
 	all := out.String() + fmt.Sprintf("%v %+v %#v %s %v %+v %#v", cfg, cfg, cfg, asJSON, inside, inside, inside)
-	if strings.Contains(all, hidden) {
+	if strings.Contains(all, hidden) || strings.Contains(all, hiddenKey) {
 		t.Fatalf("a secret was printed: %s", all)
 	}
 	if !strings.Contains(out.String(), `"body-bytes":"10MiB"`) || !strings.Contains(out.String(), "nats://***@a:1,nats://***@b:2") {

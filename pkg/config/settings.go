@@ -1,7 +1,9 @@
 package config
 
 import (
+	"encoding/base64"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -144,4 +146,28 @@ func (q *Quotas) Validate() error {
 type Keys struct {
 	SecretKey     Secret   `help:"Key that webhook addresses are encrypted with: 32 bytes in base64 (openssl rand -base64 32)."`
 	OldSecretKeys []Secret `help:"Keys used before, so that what they encrypted can still be read."`
+}
+
+// Validate refuses keys of another form; the error does not show them.
+func (k *Keys) Validate() error {
+	if k.SecretKey.IsSet() && !isKey(k.SecretKey) {
+		return fmt.Errorf("--secret-key (%s): must be 32 bytes in base64, such as openssl rand -base64 32 prints", Variable("secret-key"))
+	}
+	for _, old := range k.OldSecretKeys {
+		if !isKey(old) {
+			return fmt.Errorf("--old-secret-keys (%s): each must be 32 bytes in base64", Variable("old-secret-keys"))
+		}
+	}
+	return nil
+}
+
+// isKey takes base64 of either alphabet, padded or not.
+func isKey(s Secret) bool {
+	text := strings.TrimRight(s.Reveal(), "=")
+	for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if key, err := alphabet.DecodeString(text); err == nil && len(key) == 32 {
+			return true
+		}
+	}
+	return false
 }
