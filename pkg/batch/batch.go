@@ -9,7 +9,10 @@
 // message that reached them.
 package batch
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // maxPartitions is the number of ClickHouse partitions (days) that a batch may
 // touch. Messages arrive in the order of their time, so a third day can only
@@ -48,7 +51,7 @@ func (b *Buffer) Rows() int { return b.rows }
 // Fits tells whether a message of the partition day (days since 1970-01-01
 // UTC) may join the batch; if not, flush first.
 func (b *Buffer) Fits(day int64) bool {
-	return b.knows(day) || len(b.days) < maxPartitions
+	return slices.Contains(b.days, day) || len(b.days) < maxPartitions
 }
 
 // Add counts a message's rows and their bytes. A message without rows counts
@@ -59,18 +62,9 @@ func (b *Buffer) Add(rows, bytes int, day int64, now time.Time) {
 	}
 	b.rows += rows
 	b.bytes += bytes
-	if !b.knows(day) {
+	if !slices.Contains(b.days, day) {
 		b.days = append(b.days, day)
 	}
-}
-
-func (b *Buffer) knows(day int64) bool {
-	for _, d := range b.days {
-		if d == day {
-			return true
-		}
-	}
-	return false
 }
 
 // Full tells whether the batch has reached its rows or bytes.

@@ -35,7 +35,7 @@ func TestFlagAndVariableAreOneToOne(t *testing.T) {
 	if _, err := Parse("ingest", "", &cfg, []string{"--shards=8"}, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.NATSURL.Reveal() != "nats://queue:4222" || cfg.StreamBytes != 2*GiB || cfg.Shards != 8 || cfg.ClickHouseURL.Host() != "db:9000" {
+	if cfg.NATSURL.Reveal() != "nats://queue:4222" || cfg.StreamBytes != 2*GiB || cfg.Shards != 8 || cfg.ClickHouseURL.Reveal() != "clickhouse://db:9000/logs" {
 		t.Fatalf("read %+v", cfg)
 	}
 }

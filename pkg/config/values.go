@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -72,15 +73,6 @@ func (u URL) Reveal() string { return reveal(u.raw) }
 // IsSet tells whether there is an address.
 func (u URL) IsSet() bool { return u.Reveal() != "" }
 
-// Host is the address's host and port, or empty where it cannot be read.
-func (u URL) Host() string {
-	parsed, err := url.Parse(u.Reveal())
-	if err != nil {
-		return ""
-	}
-	return parsed.Host
-}
-
 // Check refuses an address that is no URL with a host and one of the schemes;
 // the error names the setting and never the address.
 func (u URL) Check(setting string, schemes ...string) error {
@@ -89,20 +81,11 @@ func (u URL) Check(setting string, schemes ...string) error {
 		if err != nil || parsed.Host == "" {
 			return fmt.Errorf("--%s (%s): must be an address such as %s://host:port", setting, Variable(setting), schemes[0])
 		}
-		if !contains(schemes, parsed.Scheme) {
+		if !slices.Contains(schemes, parsed.Scheme) {
 			return fmt.Errorf("--%s (%s): scheme %q is none of %s", setting, Variable(setting), parsed.Scheme, strings.Join(schemes, ", "))
 		}
 	}
 	return nil
-}
-
-func contains(list []string, one string) bool {
-	for _, s := range list {
-		if s == one {
-			return true
-		}
-	}
-	return false
 }
 
 // String is the address with credentials masked.
