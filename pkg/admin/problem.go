@@ -20,7 +20,7 @@ const retryAfter = 2 * time.Second
 func problemOf(err error) problem.Problem {
 	var routing *echo.HTTPError
 	if errors.As(err, &routing) {
-		return routingProblem(routing)
+		return problem.OfRoute(routing.Code)
 	}
 	for _, class := range []func(error) (problem.Problem, bool){fieldProblem, bodyProblem, askerProblem, letterProblem} {
 		if p, ok := class(err); ok {
@@ -95,13 +95,6 @@ func askerProblem(err error) (problem.Problem, bool) {
 		return problem.Problem{Status: http.StatusBadRequest, Code: "query_too_expensive", Detail: clickhouse.ErrTooExpensive.Error()}, true
 	}
 	return problem.Problem{}, false
-}
-
-func routingProblem(err *echo.HTTPError) problem.Problem {
-	if err.Code == http.StatusMethodNotAllowed {
-		return problem.Problem{Status: err.Code, Code: "method_not_allowed", Detail: "the route does not take this method"}
-	}
-	return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: "no such route"}
 }
 
 func serverProblem(err error) problem.Problem {

@@ -46,7 +46,7 @@ func problemOf(err error) problem.Problem {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return problem.Problem{Status: http.StatusRequestTimeout, Code: "request_timeout", Detail: "the body did not arrive in time"}
 	case errors.As(err, &routing):
-		return routingProblem(routing)
+		return problem.OfRoute(routing.Code)
 	}
 	return queueProblem(err)
 }
@@ -95,13 +95,6 @@ func bodyProblem(err *decode.Error) problem.Problem {
 		p.Index, p.Offset = &err.Index, &err.Offset
 	}
 	return p
-}
-
-func routingProblem(err *echo.HTTPError) problem.Problem {
-	if err.Code == http.StatusMethodNotAllowed {
-		return problem.Problem{Status: err.Code, Code: "method_not_allowed", Detail: "the route does not take this method"}
-	}
-	return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: "no such route"}
 }
 
 // answerError writes the problem that an error is. What is the server's own

@@ -60,6 +60,15 @@ type document struct {
 	RequestID string `json:"request_id"`
 }
 
+// OfRoute is the problem of a request that met no route: the router's own
+// status says whether the path is unknown or only the method.
+func OfRoute(status int) Problem {
+	if status == http.StatusMethodNotAllowed {
+		return Problem{Status: status, Code: "method_not_allowed", Detail: "the route does not take this method"}
+	}
+	return Problem{Status: http.StatusNotFound, Code: "not_found", Detail: "no such route"}
+}
+
 // Write answers with the problem. Its error is the connection's.
 func Write(w http.ResponseWriter, p Problem, requestID string) error {
 	body, err := json.Marshal(document{Type: "about:blank", Title: http.StatusText(p.Status), Problem: p, RequestID: requestID})

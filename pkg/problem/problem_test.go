@@ -69,3 +69,12 @@ func TestSpentQuotaIsNamedAndSentAsHeaders(t *testing.T) {
 		t.Errorf("body %s", answer.Body)
 	}
 }
+
+func TestRequestWithoutARouteIsNotFoundOrNotAllowed(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]string{404: "not_found", 405: "method_not_allowed", 400: "not_found"} {
+		if p := OfRoute(status); p.Code != want || p.Detail == "" || (p.Status == 405) != (status == 405) {
+			t.Errorf("%d is %+v", status, p)
+		}
+	}
+}
