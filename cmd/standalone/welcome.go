@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"text/template"
 
@@ -39,12 +40,19 @@ Stop with Ctrl-C.
 
 `))
 
-// welcome writes the text.
+// welcome writes the text in one piece: the services log meanwhile, and a line
+// of theirs must not land inside a key.
 func welcome(w io.Writer, made project.Made, ingestAddr, adminAddr string) error {
-	return welcomeText.Execute(w, struct {
+	var text bytes.Buffer
+	err := welcomeText.Execute(&text, struct {
 		First                                                  bool
 		Ingest, Admin, Project, Token, APIKey, Email, Password string
 	}{
 		made.First, ingestAddr, adminAddr, made.Project, made.Token.Reveal(), made.APIKey.Reveal(), made.AdminEmail, made.AdminPassword.Reveal(),
 	})
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text.Bytes())
+	return err
 }
