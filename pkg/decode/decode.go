@@ -17,6 +17,7 @@ import (
 // Codes of errors and rejections: part of the HTTP contract.
 const (
 	CodeInvalidJSON         = "invalid_json"         // not JSON, or not of the shape asked for
+	CodeInvalidProtobuf     = "invalid_protobuf"     // not protobuf, or not of the message asked for
 	CodeMissingField        = "missing_field"        // a required field is not there
 	CodeInvalidField        = "invalid_field"        // a field has a value that cannot be understood
 	CodeEmptyBody           = "empty_body"           // there is no entry at all
@@ -55,6 +56,7 @@ type Defaults struct {
 	Now         time.Time // the time of receipt; timestamps may be ten minutes later at most
 	Application string
 	Oldest      time.Time // earlier timestamps are moved here; zero for no such limit
+	StderrAs    string    // the severity of a container's lines on stderr that name none; empty for none
 }
 
 // Error says why a body gave no record. It never repeats the body.
@@ -79,6 +81,8 @@ type Rejection struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 	Offset int64  `json:"offset"` // bytes into the decoded body
+	Start  int64  `json:"-"`      // where the entry begins there
+	End    int64  `json:"-"`      // and where what could not be used of it ends
 }
 
 // Result says what became of a body's entries.
@@ -86,12 +90,19 @@ type Result struct {
 	Accepted      int
 	Rejected      []Rejection // the first ones, as many as Limits.Rejections says
 	RejectedTotal int
+	Timed         bool // each record has a time that its sender gave it; HEC only
+
+	refused    error // why the body as a whole gives nothing; OpenTelemetry's only
+	mayBeEmpty bool  // a body without entries is a good one
 }
 
 // Err is nil when a record was accepted. Otherwise it is an *Error: that of
 // the first rejection, or empty_body where there was no entry.
 func (r Result) Err() error {
-	if r.Accepted > 0 {
+	if r.refused != nil {
+		return r.refused
+	}
+	if r.Accepted > 0 || r.mayBeEmpty && r.RejectedTotal == 0 {
 		return nil
 	}
 	if len(r.Rejected) == 0 {
@@ -117,14 +128,28 @@ type Decoder struct {
 	oldest   int64
 	latest   int64
 	app      string
-	start    int // where the entry at hand begins
-	rescans  int // bytes that were looked at again after errors
+	start    int  // where the entry at hand begins
+	timed    bool // the record at hand has its sender's time
+	rescans  int  // bytes that were looked at again after errors
+	lineEnd  int  // where the line ends in which the last broken entry began
+	seam     int  // where, after that entry, two objects are glued together
 	result   Result
 
 	log       record.Log
 	event     record.Event
 	emitLog   func(*record.Log)
 	emitEvent func(*record.Event)
+
+	// Of container logs only.
+	line     levelFinder
+	sticky   [len(stickyFields)]sticky
+	pieces   pieces
+	stderrAs string
+	others   bool // the event at hand has more than what a line has
+	untimed  int  // logs without a time of their sender
+	joined   int  // entries that became part of another one's log
+
+	otlp *otlp // nil until a body of OpenTelemetry comes
 }
 
 // NewDecoder returns a Decoder that holds bodies to the limits.
@@ -132,6 +157,8 @@ func NewDecoder(l Limits) *Decoder {
 	d := &Decoder{limits: l}
 	d.scan.depth = l.Depth
 	d.scan.textLimit = textPerRecord * l.Record
+	d.line.scan.depth = l.Depth
+	d.line.scan.textLimit = jsonWithin
 	d.pairs.limit = l.Keys
 	d.path.limit = l.Key
 	return d
@@ -148,7 +175,8 @@ func (d *Decoder) begin(body []byte, def Defaults, p protocol) {
 	if !def.Oldest.IsZero() {
 		d.oldest = def.Oldest.UnixNano()
 	}
-	d.rescans = 0
+	d.start, d.rescans, d.lineEnd, d.seam = 0, 0, -1, -1
+	d.stderrAs, d.untimed, d.joined = def.StderrAs, 0, 0
 	d.result = Result{}
 }
 
@@ -158,19 +186,30 @@ func (d *Decoder) end() Result {
 	result := d.result
 	d.result = Result{}
 	d.scan.release()
+	d.line.scan.release()
+	d.forgetSticky()
 	d.pairs.release()
 	d.fields = [fieldCount]field{}
-	d.app, d.log, d.event = "", record.Log{}, record.Event{}
+	d.app, d.stderrAs, d.log, d.event = "", "", record.Log{}, record.Event{}
 	d.emitLog, d.emitEvent = nil, nil
 	return result
 }
 
 // reject notes that the entry at hand becomes no record.
 func (d *Decoder) reject(code string, at int, detail string) {
+	d.flush() // the pieces of a line are next to each other
 	r := &d.result
 	if len(r.Rejected) < max(1, d.limits.Rejections) {
-		index := r.Accepted + r.RejectedTotal
-		r.Rejected = append(r.Rejected, Rejection{Index: index, Code: code, Detail: detail, Offset: int64(at)})
+		index := r.Accepted + r.RejectedTotal + d.joined
+		r.Rejected = append(r.Rejected, Rejection{Index: index, Code: code, Detail: detail, Offset: int64(at), Start: int64(d.start), End: int64(d.scan.pos)})
 	}
 	r.RejectedTotal++
+}
+
+// rejectTo is told where reading goes on after an entry that was just rejected.
+func (d *Decoder) rejectTo(end int) {
+	if n := len(d.result.Rejected); n > 0 && n == d.result.RejectedTotal {
+		last := &d.result.Rejected[n-1]
+		last.End = max(int64(end), last.Start)
+	}
 }

@@ -75,6 +75,7 @@ func finishLog(d *Decoder) problem {
 		return d.tooLarge(size)
 	}
 	d.emitLog(l)
+	d.result.Accepted++
 	return problem{}
 }
 
@@ -99,6 +100,7 @@ func finishEvent(d *Decoder) problem {
 		return d.tooLarge(size)
 	}
 	d.emitEvent(e)
+	d.result.Accepted++
 	return problem{}
 }
 
@@ -169,6 +171,7 @@ func (d *Decoder) severity(f *field) (number uint8, word string) {
 // timestamp is the sender's time where it can be used as it is. Where not, the
 // sender's own text becomes a pair, so that nothing is lost by it.
 func (d *Decoder) timestamp(f *field) int64 {
+	d.timed = false
 	if f.absent() || f.text == "" {
 		return d.now
 	}
@@ -176,6 +179,7 @@ func (d *Decoder) timestamp(f *field) int64 {
 	if !f.nested() {
 		nanos, ok = ParseTimestamp(f.text)
 	}
+	d.timed = ok
 	used := min(max(nanos, d.oldest), d.latest)
 	if !ok {
 		used = d.now

@@ -9,12 +9,14 @@ import (
 
 // protocol says which fields an entry has and what becomes of them.
 type protocol struct {
-	field  func(key string) int     // which of a Decoder's fields a key means, fieldNone for metadata
-	finish func(d *Decoder) problem // makes the record of an entry's fields and emits it
+	field  func(key string) int              // which of a Decoder's fields a key means, fieldNone for metadata
+	member func(d *Decoder, key string) bool // reads the value of one of an entry's keys
+	finish func(d *Decoder) problem          // makes the record of an entry's fields and emits it
+	glued  bool                              // entries usually have nothing between them, not even a line's end
 }
 
 // Places in Decoder.fields: first a log's, then an event's, then those that
-// both have.
+// both have. Those of container logs are in hec.go.
 const (
 	fieldNone = -1
 
@@ -33,7 +35,7 @@ const (
 
 	fieldTimestamp = 6
 	fieldPairs     = 7
-	fieldCount     = 8
+	fieldCount     = 11
 )
 
 // problem is why an entry becomes no record; without a code there is none.
@@ -69,7 +71,7 @@ type problem struct {
 // Where a field is given twice the last one counts; where metadata is, its
 // keys are joined, and of a key given twice the last value counts.
 func (d *Decoder) Logs(body []byte, def Defaults, emit func(*record.Log)) Result {
-	d.begin(body, def, protocol{logField, finishLog})
+	d.begin(body, def, protocol{logField, (*Decoder).member, finishLog, false})
 	d.emitLog = emit
 	d.entries()
 	return d.end()
@@ -86,17 +88,20 @@ func (d *Decoder) Logs(body []byte, def Defaults, emit func(*record.Log)) Result
 //   - tags: as a log's metadata, and so is every other field.
 //   - timestamp: as a log's.
 func (d *Decoder) Events(body []byte, def Defaults, emit func(*record.Event)) Result {
-	d.begin(body, def, protocol{eventField, finishEvent})
+	d.begin(body, def, protocol{eventField, (*Decoder).member, finishEvent, false})
 	d.emitEvent = emit
 	d.entries()
 	return d.end()
 }
 
+// byteOrderMark is what some systems put before UTF-8.
+const byteOrderMark = "\xEF\xBB\xBF"
+
 // entries reads a whole body. Its first byte tells how.
 func (d *Decoder) entries() {
 	s := &d.scan
-	if bytes.HasPrefix(s.body, []byte("\xEF\xBB\xBF")) {
-		s.pos = 3
+	if bytes.HasPrefix(s.body, []byte(byteOrderMark)) {
+		s.pos = len(byteOrderMark)
 	}
 	if s.peek() == '[' {
 		d.array()
@@ -105,6 +110,7 @@ func (d *Decoder) entries() {
 	for s.peek(); s.pos < len(s.body); s.peek() {
 		if !d.entry() {
 			d.mendLines(d.start)
+			d.rejectTo(s.pos)
 		}
 	}
 }
@@ -121,7 +127,9 @@ func (d *Decoder) array() {
 		}
 	}
 	if s.peek(); s.pos < len(s.body) {
+		d.start = s.pos
 		d.reject(CodeInvalidJSON, s.pos, "text after the end of the array")
+		d.rejectTo(len(s.body))
 	}
 }
 
@@ -131,7 +139,7 @@ func (d *Decoder) element() bool {
 	s := &d.scan
 	s.peek()
 	if !d.entry() {
-		return d.mendArray(d.start)
+		return d.mendElement()
 	}
 	switch s.peek() {
 	case ',':
@@ -141,11 +149,20 @@ func (d *Decoder) element() bool {
 		s.pos++
 		return false
 	case '{': // only a comma is missing, so the next entry begins here
+		d.start = s.pos
 		d.reject(CodeInvalidJSON, s.pos, noComma)
 		return true
 	}
+	d.start = s.pos
 	s.fail(s.pos, noComma)
-	return d.mendArray(s.pos)
+	return d.mendElement()
+}
+
+// mendElement goes on behind the broken entry at start.
+func (d *Decoder) mendElement() (more bool) {
+	more = d.mendArray(d.start)
+	d.rejectTo(d.scan.pos)
+	return more
 }
 
 const noComma = "expected a comma or a closing bracket after an entry"
@@ -167,8 +184,6 @@ func (d *Decoder) entry() bool {
 	}
 	if p := d.finish(); p.code != "" {
 		d.reject(p.code, p.at, p.detail)
-	} else {
-		d.result.Accepted++
 	}
 	return true
 }
@@ -182,7 +197,7 @@ func (d *Decoder) object() bool {
 		if !more {
 			return s.ok()
 		}
-		if !d.member(key) {
+		if !d.protocol.member(d, key) {
 			return false
 		}
 	}
@@ -208,8 +223,16 @@ func (d *Decoder) member(key string) (ok bool) {
 
 // finish makes the entry's record, unless its text was too much to hold.
 func (d *Decoder) finish() problem {
-	if d.scan.overflow {
-		return problem{CodeBodyTooLarge, d.start, fmt.Sprintf("the record has more than %d bytes of text", d.limits.Record)}
+	if p := d.overflow(); p.code != "" {
+		return p
 	}
 	return d.protocol.finish(d)
+}
+
+// overflow says whether the text of the entry at hand was too much to hold.
+func (d *Decoder) overflow() problem {
+	if !d.scan.overflow {
+		return problem{}
+	}
+	return problem{CodeBodyTooLarge, d.start, fmt.Sprintf("the record has more than %d bytes of text", d.limits.Record)}
 }

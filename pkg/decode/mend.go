@@ -21,13 +21,14 @@ func (d *Decoder) mayRescan(n int) bool {
 }
 
 // mendLines rejects the entry at start, which is broken, and goes on behind the
-// bracket that closes it when that is on its line, otherwise at the next line.
-// That is so even if the error was lines later: a line that was cut swallows
-// the ones after it, which are entries of their own.
+// bracket that closes it when that is on its line, otherwise at the next line,
+// or where two objects are glued together if such a protocol's entry may end
+// there. That is so even if the error was later: an entry that was cut swallows
+// those after it, which are entries of their own.
 func (d *Decoder) mendLines(start int) {
 	s := &d.scan
 	d.reject(CodeInvalidJSON, s.failAt, s.failure)
-	end := lineEnd(s.body, start)
+	end := d.entryLimit(start)
 	if s.body[start] == '{' {
 		if closed, ok := entryEnd(s.body[:end], start, false); ok {
 			s.pos = closed
@@ -35,9 +36,30 @@ func (d *Decoder) mendLines(start int) {
 		}
 	}
 	if !d.mayRescan(s.failAt - end) {
-		end = lineEnd(s.body, s.failAt)
+		end = d.endOfLine(max(s.failAt, end))
 	}
 	s.pos = end
+}
+
+// entryLimit is where the broken entry at start ends at the latest.
+func (d *Decoder) entryLimit(start int) int {
+	end := d.endOfLine(start)
+	if !d.protocol.glued {
+		return end
+	}
+	if d.seam <= start {
+		d.seam = gluedAt(d.scan.body, start)
+	}
+	return min(end, d.seam)
+}
+
+// endOfLine is where the line ends that from is in. The last answer is kept, or
+// many broken entries on one long line would each search all of it.
+func (d *Decoder) endOfLine(from int) int {
+	if d.lineEnd < from {
+		d.lineEnd = lineEnd(d.scan.body, from)
+	}
+	return d.lineEnd
 }
 
 func lineEnd(body []byte, from int) int {
@@ -45,6 +67,23 @@ func lineEnd(body []byte, from int) int {
 		return from + n
 	}
 	return len(body)
+}
+
+// gluedAt is where, after start, an object begins right behind another, or the
+// body's end.
+func gluedAt(body []byte, start int) int {
+	for i := start; ; i++ {
+		n := bytes.IndexByte(body[i:], '}')
+		if n < 0 {
+			return len(body)
+		}
+		i += n
+		if brace, ok := after(body, i+1, '{'); ok {
+			if _, ok := after(body, brace+1, '"'); ok {
+				return brace
+			}
+		}
+	}
 }
 
 // mendArray rejects the entry at start, which is broken, and goes on behind the
