@@ -86,6 +86,7 @@ type Intake struct {
 	IngestAddr     string        `default:":8080" help:"Address of the ingest routes."`
 	BodyBytes      Size          `default:"10MiB" help:"Largest body as sent."`
 	DecodedBytes   Size          `default:"64MiB" help:"Largest body after decompression."`
+	ContainerBytes Size          `default:"128MiB" help:"Largest body of container logs, as sent and after decompression."`
 	RecordBytes    Size          `default:"1MiB" help:"Largest record."`
 	MetadataKeys   int           `default:"128" help:"Most keys of a record's metadata or tags; further ones are cut and marked."`
 	KeyBytes       int           `default:"256" help:"Longest key; longer ones are cut and marked."`
@@ -104,7 +105,8 @@ func (i *Intake) Validate() error {
 		flag  string
 		value int64
 	}{
-		{"body-bytes", int64(i.BodyBytes)}, {"decoded-bytes", int64(i.DecodedBytes)}, {"record-bytes", int64(i.RecordBytes)},
+		{"body-bytes", int64(i.BodyBytes)}, {"decoded-bytes", int64(i.DecodedBytes)},
+		{"container-bytes", int64(i.ContainerBytes)}, {"record-bytes", int64(i.RecordBytes)},
 		{"metadata-keys", int64(i.MetadataKeys)}, {"key-bytes", int64(i.KeyBytes)}, {"value-bytes", int64(i.ValueBytes)},
 		{"json-depth", int64(i.JSONDepth)}, {"header-timeout", int64(i.HeaderTimeout)}, {"body-timeout", int64(i.BodyTimeout)},
 		{"idle-timeout", int64(i.IdleTimeout)}, {"max-connections", int64(i.MaxConnections)}, {"body-memory", int64(i.BodyMemory)},
@@ -113,8 +115,8 @@ func (i *Intake) Validate() error {
 			return fmt.Errorf("--%s (%s): must be above zero", bound.flag, Variable(bound.flag))
 		}
 	}
-	if i.BodyMemory < 2*i.DecodedBytes {
-		return fmt.Errorf("--body-memory (%s): %s is under twice --decoded-bytes, so that its largest body would never be taken", Variable("body-memory"), i.BodyMemory)
+	if i.BodyMemory < 2*max(i.DecodedBytes, i.ContainerBytes) {
+		return fmt.Errorf("--body-memory (%s): %s is under twice --decoded-bytes or --container-bytes, so that its largest body would never be taken", Variable("body-memory"), i.BodyMemory)
 	}
 	return nil
 }

@@ -19,6 +19,11 @@ type budget struct {
 	held  atomic.Int64
 }
 
+// newBudget has room for bodies of limit bytes, and for the one byte more that
+// tells a body that is too large: it is to be refused for that and not as if it
+// could come later.
+func newBudget(limit int64) *budget { return &budget{limit: limit + bodyWeight} }
+
 // take asks for room; false: there is none.
 func (b *budget) take(bytes int64) bool {
 	if b.held.Add(bytes) <= b.limit {

@@ -19,7 +19,7 @@ const dropsEvery = 5 * time.Second
 // dropsFlush bounds the last flush, when the process stops.
 const dropsFlush = 3 * time.Second
 
-// drops counts the records that were refused for a quota, and sends the counts
+// drops counts the records that were not taken, and sends the counts
 // the way that records go, so that they are stored once. What a killed process
 // had not yet sent is lost: these are counts, not records.
 type drops struct {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -17,42 +16,40 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// logs takes logs in.
-func (s *Server) logs(c echo.Context) error { return s.receive(c, stream.Logs, (*request).decodeLogs) }
-
-// events takes events in.
-func (s *Server) events(c echo.Context) error {
-	return s.receive(c, stream.Events, (*request).decodeEvents)
-}
-
 // receive is a record's way from the request to the queue, each step once.
-func (s *Server) receive(c echo.Context, kind stream.Kind, decode func(r *request, body []byte, now time.Time) decode.Result) error {
-	identity, err := s.authenticate(c)
+func (s *Server) receive(c echo.Context, p *protocol) error {
+	identity, err := s.authenticate(c, p)
 	if err != nil {
 		return err
 	}
-	if err := s.quotaLeft(c, identity); err != nil {
+	if err := s.quotaLeft(c, p, identity); err != nil {
 		return err
 	}
 	if err := RoomLeft(s.deps.Room); err != nil {
 		return err
 	}
-	r := s.take(kind, identity)
-	defer s.give(r)
+	r := s.take(p, identity)
+	defer s.give(p, r)
 	body, err := r.read(c.Request())
 	if err != nil {
 		return err
 	}
-	result := decode(r, body, s.deps.Now())
+	result := p.decode(r, c.Request(), body, s.deps.Now())
 	s.metrics.rejected(result.Rejected, result.RejectedTotal)
-	if result.Accepted == 0 {
-		return result.Err()
+	if err := result.Err(); err != nil {
+		return err
 	}
-	grant, err := s.takeQuota(c, r, result.Accepted)
+	if result.Accepted == 0 {
+		return p.accept(c, r, result)
+	}
+	grant, err := s.takeQuota(c, p, r, result.Accepted)
+	if p.drops(identity, err) {
+		return p.accept(c, r, result)
+	}
 	if err != nil {
 		return err
 	}
-	ack, err := s.publish(c, r, kind, result.Accepted)
+	ack, err := s.publish(c, p, r, body, result)
 	if ack.Duplicate || err != nil && !errors.Is(err, stream.ErrUnknown) {
 		s.deps.Limiter.Refund(grant, result.Accepted, r.size)
 	}
@@ -61,45 +58,52 @@ func (s *Server) receive(c echo.Context, kind stream.Kind, decode func(r *reques
 	}
 	if ack.Duplicate {
 		c.Response().Header().Set("Idempotency-Replayed", "true")
+	} else if p.buries {
+		s.bury(c.Request().Context(), r, body, result)
 	}
-	s.metrics.accepted(kind, result.Accepted, r.size)
-	return accepted(c, r, result)
+	s.metrics.accepted(p.kind, result.Accepted, r.size)
+	return p.accept(c, r, result)
 }
 
 // authenticate answers who sends, or why he may not.
-func (s *Server) authenticate(c echo.Context) (project.Identity, error) {
+func (s *Server) authenticate(c echo.Context, p *protocol) (project.Identity, error) {
 	if s.deps.Health.Draining() {
 		return project.Identity{}, errDraining
 	}
-	token, ok := bearer(c.Request().Header.Get(echo.HeaderAuthorization))
-	if !ok {
-		return project.Identity{}, errMissingToken
+	token, err := p.token(c.Request().Header)
+	if err != nil {
+		return project.Identity{}, err
 	}
 	identity, err := s.deps.Auth.Authenticate(c.Request().Context(), token)
 	if err != nil {
 		return project.Identity{}, err
 	}
-	if identity.ProjectName != c.Param("project") {
+	if p.named && identity.ProjectName != c.Param("project") {
 		return project.Identity{}, errWrongProject
 	}
 	return identity, nil
 }
 
 // quotaLeft refuses a project whose quota is spent, before its body is read.
-// How many records the body holds is not known then: it counts as one.
-func (s *Server) quotaLeft(c echo.Context, identity project.Identity) error {
+// How many records the body holds is not known then: it counts as one. Where
+// they are to be dropped, the body is read all the same, to count them.
+func (s *Server) quotaLeft(c echo.Context, p *protocol, identity project.Identity) error {
 	err := s.deps.Limiter.Spent(c.Request().Context(), identity.ProjectID, limits(identity))
-	if err != nil {
+	if p.drops(identity, err) {
+		return nil
+	}
+	if err != nil && !p.lossy { // a lossy protocol's sender keeps what is refused and sends it again
 		s.drops.add(identity, reason(err), 1, max(0, c.Request().ContentLength))
 	}
 	return err
 }
 
 // takeQuota counts the request's records against the project's quotas.
-func (s *Server) takeQuota(c echo.Context, r *request, records int) (quota.Grant, error) {
+func (s *Server) takeQuota(c echo.Context, p *protocol, r *request, records int) (quota.Grant, error) {
 	grant, err := s.deps.Limiter.Take(c.Request().Context(), r.identity.ProjectID, limits(r.identity), records, r.size)
-	if err != nil {
+	if err != nil && (!p.lossy || p.drops(r.identity, err)) {
 		s.drops.add(r.identity, reason(err), records, r.size)
+		s.metrics.dropped.WithLabelValues(reason(err)).Add(float64(records))
 	}
 	return grant, err
 }
@@ -118,51 +122,58 @@ func reason(err error) string {
 	return "quota"
 }
 
-// bearer is the token of an Authorization header; the scheme is case-blind.
-func bearer(header string) (token string, ok bool) {
-	scheme, token, found := strings.Cut(strings.TrimSpace(header), " ")
-	if !found || !strings.EqualFold(scheme, "bearer") {
-		return "", false
-	}
-	token = strings.TrimSpace(token)
-	return token, token != ""
+// isSpent tells a spent quota from other errors.
+func isSpent(err error) bool {
+	var exceeded *quota.Exceeded
+	return errors.As(err, &exceeded)
 }
 
 // publish puts the request's records on the queue.
-func (s *Server) publish(c echo.Context, r *request, kind stream.Kind, records int) (stream.Ack, error) {
-	id, err := idempotencyID(c.Request().Header, r.identity, kind)
+func (s *Server) publish(c echo.Context, p *protocol, r *request, body []byte, result decode.Result) (stream.Ack, error) {
+	id, err := messageID(c.Request().Header, p, r.identity, body, result)
 	if err != nil {
 		return stream.Ack{}, err
 	}
 	return s.deps.Publisher.Publish(c.Request().Context(), stream.Message{
-		Kind:    kind,
+		Kind:    p.kind,
 		Notify:  r.notify,
 		Project: r.identity.ProjectID,
 		ID:      id,
 		Parts:   r.parts(),
-		Records: records,
+		Records: result.Accepted,
 	})
 }
 
 // maxIdempotencyKey is the longest Idempotency-Key, in bytes.
 const maxIdempotencyKey = 128
 
-// idempotencyID is the queue's message id for the request's Idempotency-Key,
-// or empty where it has none. Keys of different projects and kinds never meet.
-func idempotencyID(header http.Header, identity project.Identity, kind stream.Kind) (string, error) {
+// messageID is the queue's message id of the request: made of its
+// Idempotency-Key, or of token and body where a repeat can only be a retry,
+// which is where each record has a time of its own. Otherwise it is empty, for
+// the same heartbeat sent twice is two heartbeats. Ids of different projects,
+// kinds and tokens never meet.
+func messageID(header http.Header, p *protocol, identity project.Identity, body []byte, result decode.Result) (string, error) {
 	key := header.Get("Idempotency-Key")
-	if key == "" {
-		return "", nil
-	}
-	if len(key) > maxIdempotencyKey {
+	switch {
+	case len(key) > maxIdempotencyKey:
 		return "", errLongKey
+	case key != "":
+		return digest(nil, identity.ProjectID, strconv.Itoa(int(p.kind)), key), nil
+	case p.once && result.Timed:
+		return digest(body, identity.ProjectID, "body", identity.TokenID), nil
 	}
-	digest := sha256.New()
-	for _, part := range []string{identity.ProjectID, strconv.Itoa(int(kind)), key} {
-		digest.Write([]byte(part))
-		digest.Write([]byte{0})
+	return "", nil
+}
+
+// digest is 128 bits in hexadecimal, of parts that hold no zero byte and a body.
+func digest(body []byte, parts ...string) string {
+	sum := sha256.New()
+	for _, part := range parts {
+		sum.Write([]byte(part))
+		sum.Write([]byte{0})
 	}
-	return hex.EncodeToString(digest.Sum(nil)[:16]), nil
+	sum.Write(body)
+	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
 // answer is the body of a 202. RejectedTotal is there only where more entries

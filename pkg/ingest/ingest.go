@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -48,6 +47,7 @@ type Limiter interface {
 // Config is for operators.
 type Config struct {
 	Limits         decode.Limits
+	ContainerBytes int64         // of a body of container logs, as sent and decompressed; 0 is 128 MiB
 	BodyMemory     int64         // bytes that all bodies under way may hold together
 	MaxConnections int           // open connections; further ones wait to be accepted
 	HeaderTimeout  time.Duration // to read a request's head
@@ -66,6 +66,7 @@ func FromSettings(in config.Intake) Config {
 	limits.Keys, limits.Key, limits.Depth = in.MetadataKeys, in.KeyBytes, in.JSONDepth
 	return Config{
 		Limits:         limits,
+		ContainerBytes: int64(in.ContainerBytes),
 		BodyMemory:     int64(in.BodyMemory),
 		MaxConnections: in.MaxConnections,
 		HeaderTimeout:  in.HeaderTimeout,
@@ -82,19 +83,19 @@ type Deps struct {
 	Auth      Authenticator
 	Limiter   Limiter
 	Publisher Publisher
+	Letters   Burier
 	Room      Room // nil: nobody watches the disk
 	Now       func() time.Time
 }
 
 // Server answers the ingest routes.
 type Server struct {
-	cfg      Config
-	deps     Deps
-	metrics  *metrics
-	drops    *drops
-	budget   *budget
-	echo     *echo.Echo
-	requests sync.Pool // of *request
+	cfg     Config
+	deps    Deps
+	metrics *metrics
+	drops   *drops
+	budget  *budget
+	echo    *echo.Echo
 }
 
 // maxHeaderBytes bounds a request's head.
@@ -102,32 +103,23 @@ const maxHeaderBytes = 16 << 10
 
 // New lays the routes; it starts nothing.
 func New(cfg Config, deps Deps) *Server {
-	bodies := &budget{limit: cfg.BodyMemory}
+	bodies := newBudget(cfg.BodyMemory)
 	s := &Server{
 		cfg: cfg, deps: deps, echo: echo.New(),
 		budget:  bodies,
 		metrics: newMetrics(deps.Registry, bodies),
 		drops:   newDrops(deps.Publisher, deps.Logger, deps.Now),
 	}
-	s.requests.New = func() any { return newRequest(cfg.Limits, s.budget) }
 	s.echo.HTTPErrorHandler = s.answerError
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.Pre(telemetry.NewRequests("ingest", deps.Logger, deps.Registry).Observe)
-	s.route("/v1/logs/:project", s.logs)
-	s.route("/v1/events/:project", s.events)
+	s.serve("/v1/logs/:project", s.native(stream.Logs))
+	s.serve("/v1/events/:project", s.native(stream.Events))
+	s.layHEC()
+	s.layOTLP()
 	s.echo.GET("/livez", echo.WrapHandler(http.HandlerFunc(deps.Health.Livez)))
 	s.echo.GET("/readyz", echo.WrapHandler(http.HandlerFunc(deps.Health.Readyz)))
 	return s
-}
-
-// route lays a POST route, and an OPTIONS beside it that is 200 for anybody:
-// senders that probe first take anything else, 204 included, as a refusal.
-func (s *Server) route(path string, handler echo.HandlerFunc) {
-	s.echo.POST(path, handler)
-	s.echo.OPTIONS(path, func(c echo.Context) error {
-		c.Response().Header().Set(echo.HeaderAllow, "OPTIONS, POST")
-		return c.NoContent(http.StatusOK)
-	})
 }
 
 // ServeHTTP answers one request.

@@ -37,7 +37,7 @@ type bench struct {
 	token    string
 }
 
-func newBench(t *testing.T, streams stream.Config) *bench {
+func newBench(t testing.TB, streams stream.Config) *bench {
 	t.Helper()
 	ctx := t.Context()
 	b := &bench{health: &telemetry.Health{}}
@@ -81,13 +81,13 @@ func newBench(t *testing.T, streams stream.Config) *bench {
 	running(t, cache.Run)
 	running(t, publisher.Run)
 	b.server = New(Config{Limits: decode.DefaultLimits(), BodyMemory: 256 << 20, MaxConnections: 100, HeaderTimeout: time.Second, BodyTimeout: time.Second, IdleTimeout: time.Minute}, Deps{
-		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: b.health, Auth: cache, Limiter: limiter, Publisher: publisher, Now: time.Now,
+		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: b.health, Auth: cache, Limiter: limiter, Publisher: publisher, Letters: b.topology, Now: time.Now,
 	})
 	return b
 }
 
 // running runs a part until the test ends.
-func running(t *testing.T, part func(context.Context) error) {
+func running(t testing.TB, part func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -347,7 +347,7 @@ func TestIdempotencyKeysOfOthersNeverMeet(t *testing.T) {
 	seen := map[string]bool{}
 	for _, id := range []string{"a~1", "b~1"} {
 		for _, kind := range []stream.Kind{stream.Logs, stream.Events} {
-			got, err := idempotencyID(header, project.Identity{ProjectID: id}, kind)
+			got, err := messageID(header, &protocol{kind: kind}, project.Identity{ProjectID: id}, nil, decode.Result{})
 			if err != nil || got == "" {
 				t.Fatalf("%q, %v", got, err)
 			}
@@ -364,8 +364,8 @@ func TestBearerSchemeIsCaseBlind(t *testing.T) {
 	for header, want := range map[string]string{
 		"Bearer abc": "abc", "bearer abc": "abc", " BEARER  abc ": "abc", "Bearer": "", "Basic abc": "", "": "", "abc": "", "Bearer ": "",
 	} {
-		if got, ok := bearer(header); got != want || ok != (want != "") {
-			t.Errorf("%q gives %q, %t", header, got, ok)
+		if got, err := bearerToken(http.Header{"Authorization": {header}}); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q gives %q, %v", header, got, err)
 		}
 	}
 }

@@ -17,11 +17,16 @@ import (
 )
 
 var (
-	errMissingToken = errors.New("no Authorization: Bearer token in the request")
-	errWrongProject = errors.New("the token is not of this project")
-	errDraining     = errors.New("the server is stopping")
-	errLongKey      = errors.New("Idempotency-Key: longer than 128 characters")
+	errMissingToken  = errors.New("no Authorization: Bearer token in the request")
+	errWrongProject  = errors.New("the token is not of this project")
+	errDraining      = errors.New("the server is stopping")
+	errAuthorization = errors.New("the Authorization header is of no form that is taken here")
+	errLongKey       = errors.New("Idempotency-Key: longer than 128 characters")
 )
+
+// codeAuthorization is of container logs only: their senders know several forms
+// of the header.
+const codeAuthorization = "invalid_authorization"
 
 const retryAfter = 2 * time.Second
 
@@ -37,6 +42,8 @@ func problemOf(err error) problem.Problem {
 		return quotaProblem(spent)
 	case errors.Is(err, errMissingToken):
 		return problem.Problem{Status: http.StatusUnauthorized, Code: "missing_token", Detail: errMissingToken.Error()}
+	case errors.Is(err, errAuthorization):
+		return problem.Problem{Status: http.StatusUnauthorized, Code: codeAuthorization, Detail: errAuthorization.Error()}
 	case errors.Is(err, project.ErrMalformed), errors.Is(err, project.ErrUnknownToken):
 		return problem.Problem{Status: http.StatusUnauthorized, Code: "invalid_token", Detail: "the token is unknown, malformed or revoked"}
 	case errors.Is(err, errWrongProject):
@@ -95,20 +102,4 @@ func bodyProblem(err *decode.Error) problem.Problem {
 		p.Index, p.Offset = &err.Index, &err.Offset
 	}
 	return p
-}
-
-// answerError writes the problem that an error is. What is the server's own
-// fault is logged; what is the sender's is counted only.
-func (s *Server) answerError(err error, c echo.Context) {
-	if c.Response().Committed {
-		return
-	}
-	p, id := problemOf(err), telemetry.RequestID(c)
-	telemetry.SetCode(c, p.Code)
-	if p.Status >= http.StatusInternalServerError && p.Code != "draining" {
-		s.deps.Logger.Warn("request refused", "code", p.Code, "request_id", id, "err", err)
-	}
-	if err := problem.Write(c.Response(), p, id); err != nil {
-		s.deps.Logger.Debug("answer not sent", "request_id", id, "err", err)
-	}
 }

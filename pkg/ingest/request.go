@@ -44,10 +44,10 @@ func newRequest(limits decode.Limits, b *budget) *request {
 }
 
 // take is a request's scratch memory, from the pool.
-func (s *Server) take(kind stream.Kind, identity project.Identity) *request {
-	r := s.requests.Get().(*request)
+func (s *Server) take(p *protocol, identity project.Identity) *request {
+	r := p.requests.Get().(*request)
 	r.kind, r.identity = record.KindLog, identity
-	if kind == stream.Events {
+	if p.kind == stream.Events {
 		r.kind = record.KindEvent
 	}
 	r.used, r.notify, r.size = 0, false, 0
@@ -55,13 +55,13 @@ func (s *Server) take(kind stream.Kind, identity project.Identity) *request {
 }
 
 // give returns the scratch memory, unless a huge body blew it up.
-func (s *Server) give(r *request) {
+func (s *Server) give(p *protocol, r *request) {
 	s.budget.give(r.reserved)
 	r.reserved = 0
 	if cap(r.body) > keptBytes || cap(r.encoded) > keptBytes || len(r.batches) > 2 {
 		return
 	}
-	s.requests.Put(r)
+	p.requests.Put(r)
 }
 
 // read is the request's body, decompressed; valid until the request is given
@@ -76,17 +76,17 @@ func (r *request) read(req *http.Request) ([]byte, error) {
 }
 
 // decodeLogs turns the body into rows of logs.
-func (r *request) decodeLogs(body []byte, now time.Time) decode.Result {
+func (r *request) decodeLogs(_ *http.Request, body []byte, now time.Time) decode.Result {
 	return r.decoder.Logs(body, r.defaults(now), r.addLog)
 }
 
 // decodeEvents turns the body into rows of events.
-func (r *request) decodeEvents(body []byte, now time.Time) decode.Result {
+func (r *request) decodeEvents(_ *http.Request, body []byte, now time.Time) decode.Result {
 	return r.decoder.Events(body, r.defaults(now), r.addEvent)
 }
 
 func (r *request) defaults(now time.Time) decode.Defaults {
-	return decode.Defaults{Now: now, Application: r.identity.TokenName, Oldest: now.Add(-retention(r.identity))}
+	return decode.Defaults{Now: now, Application: r.identity.TokenName, Oldest: now.Add(-retention(r.identity)), StderrAs: r.identity.StderrAs}
 }
 
 func (r *request) addLog(l *record.Log) {

@@ -40,7 +40,8 @@ func Start(p *telemetry.Process, settings config.Intake, conn Connections) (net.
 		return nil, fmt.Errorf("--ingest-addr: %w", err)
 	}
 	server := New(FromSettings(settings), Deps{
-		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Auth: cache, Limiter: conn.Limiter, Publisher: publisher, Room: conn.Room, Now: time.Now,
+		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Auth: cache, Limiter: conn.Limiter, Publisher: publisher,
+		Letters: conn.Topology, Room: conn.Room, Now: time.Now,
 	})
 	p.Logger.Info("ingest port open", "addr", listener.Addr().String())
 	p.Health.Add("queue", conn.Topology.Healthy)
