@@ -1,0 +1,229 @@
+package docker
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const long = 700 // number of the line that is 40 KiB long
+
+// whole runs a container to its end and checks that all it printed arrived as
+// what it is, and that docker logs shows it too.
+func (w *shared) whole(t *testing.T, driver []string, application string, arguments ...string) []line {
+	t.Helper()
+	const n = 1500
+	since := time.Now()
+	id := w.engine.run(t, driver, append([]string{fmt.Sprint("-lines=", n), fmt.Sprint("-long=", long)}, arguments...)...)
+	w.engine.docker(t, "wait", id)
+	if printed := strings.Count(w.engine.docker(t, "logs", id), "line 0000"); printed != n {
+		t.Errorf("docker logs shows %d lines, %d were printed", printed, n)
+	}
+	all := w.logboom.await(t, since, n)
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all {
+		if one.Application != application || one.Host != host {
+			t.Fatalf("%.60s: application %q, host %q; want %q, %q", one.Data, one.Application, one.Host, application, host)
+		}
+	}
+	if got := all[long-1].Data; strings.Count(got, "0123456789abcdef") != 40<<10/16 {
+		t.Errorf("the long line came as %d bytes", len(got))
+	}
+	return all
+}
+
+// described checks what a line says of its container.
+func described(t *testing.T, all []line) {
+	t.Helper()
+	for i, one := range all {
+		source := "stdout"
+		if (i+1)%10 == 0 {
+			source = "stderr"
+		}
+		if one.Source != source || one.Metadata["team"] != "shop" {
+			t.Fatalf("%.60s: source %q, metadata %v; want %s and team=shop", one.Data, one.Source, one.Metadata, source)
+		}
+	}
+}
+
+func TestBuiltInDriverDeliversEachLineOnce(t *testing.T) {
+	w := need(t)
+	options := func(more ...string) []string { return w.logboom.options("splunk", "splunk", more...) }
+	t.Run("inline", func(t *testing.T) {
+		described(t, w.whole(t, options("tag=inline"), "inline"))
+	})
+	t.Run("gzip", func(t *testing.T) {
+		described(t, w.whole(t, options("tag=packed", "splunk-gzip=true"), "packed"))
+	})
+	t.Run("raw", func(t *testing.T) {
+		// What raw sends is one text: tag, attributes and line together.
+		if all := w.whole(t, options("tag=raw", "splunk-format=raw"), "bootstrap"); !strings.HasPrefix(all[0].Data, "raw team=shop line 00000001") {
+			t.Errorf("%+v", all[0])
+		}
+	})
+	t.Run("json", func(t *testing.T) {
+		all := w.whole(t, options("tag=json", "splunk-format=json"), "json", "-json")
+		described(t, all)
+		if all[0].Data != "line 00000001" || !strings.EqualFold(all[0].Severity, "warn") {
+			t.Errorf("%+v: message and level are not lifted", all[0])
+		}
+	})
+}
+
+func TestPluginDeliversEachLineOnce(t *testing.T) {
+	w := need(t)
+	for _, compression := range []string{"gzip", "zstd", "none"} {
+		t.Run(compression, func(t *testing.T) {
+			described(t, w.whole(t, w.logboom.options("collector", "collector", "tag=plugin/{{index (split .ImageName \":\") 1}}", "collector-compression="+compression), "plugin/test"))
+		})
+	}
+}
+
+// A line that is longer than a record may be comes in parts that say so.
+func TestPluginCutsAndMarksAnEndlessLine(t *testing.T) {
+	w := need(t)
+	since := time.Now()
+	id := w.engine.run(t, w.logboom.options("collector", "collector"), "-lines=1", "-long=1", "-long-bytes=1600000")
+	w.engine.docker(t, "wait", id)
+	var parts []line
+	eventually(t, "two parts are readable", func() bool {
+		parts = w.logboom.lines(t, since)
+		return len(parts) == 2
+	})
+	bytes := 0
+	for _, part := range parts {
+		bytes += len(part.Data)
+		first := strings.HasPrefix(part.Data, "line 00000001 ")
+		if part.Metadata["partial_id"] == "" || (part.Metadata["partial_ordinal"] == "1") != first || (part.Metadata["partial_last"] == "false") != first {
+			t.Errorf("%.30s: metadata %v", part.Data, part.Metadata)
+		}
+	}
+	if want := len("line 00000001 ") + 1_600_000; bytes != want {
+		t.Errorf("the parts are %d bytes, want %d", bytes, want)
+	}
+}
+
+func TestPluginReadsATokenFromAFile(t *testing.T) {
+	w := need(t)
+	files := filepath.Join(w.folder, "files")
+	if err := os.Mkdir(files, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(files, "token"), []byte(w.logboom.token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.engine.docker(t, "plugin", "disable", "collector:latest")
+	w.engine.docker(t, "plugin", "set", "collector:latest", "files.source="+files)
+	w.engine.docker(t, "plugin", "enable", "collector:latest")
+	options := []string{"--log-driver=collector", "--log-opt=collector-url=" + w.logboom.ingest, "--log-opt=collector-token-file=/files/token", "--log-opt=labels=team", "--log-opt=tag=file"}
+	described(t, w.whole(t, options, "file"))
+}
+
+func TestPluginRefusesWrongOptionsByName(t *testing.T) {
+	w := need(t)
+	for _, option := range []string{"collector-urll=x", "collector-batch-lines=none", "splunk-url=http://127.0.0.1", "tag={{.Nope}}", "labels-regex=("} {
+		out, err := w.engine.try(append(append([]string{"run", "--rm", "--network=none"}, w.logboom.options("collector", "collector", option)...), image, "-lines=1")...)
+		if name, _, _ := strings.Cut(option, "="); err == nil || !strings.Contains(out, name) || strings.Contains(out, w.logboom.token) {
+			t.Errorf("%s: %v: %s", option, err, out)
+		}
+	}
+}
+
+func TestPluginLosesNothingWhileLogboomIsAway(t *testing.T) {
+	w := need(t)
+	since := time.Now()
+	w.logboom.stop()
+	id := w.engine.run(t, w.logboom.options("collector", "collector", "tag=away"), "-lines=3000", "-every=500us")
+	w.engine.docker(t, "wait", id) // it ran to its end although nobody took its lines
+	if err := w.logboom.start(); err != nil {
+		t.Fatal(err)
+	}
+	w.logboom.await(t, since, 3000)
+}
+
+func TestKilledPluginLosesAndDoublesNothing(t *testing.T) {
+	w := need(t)
+	since := time.Now()
+	id := w.engine.run(t, w.logboom.options("collector", "collector", "tag=killed"), "-lines=4000", "-every=1ms", "-long=700")
+	w.engine.killPlugin(t)
+	w.engine.docker(t, "wait", id)
+	w.logboom.await(t, since, 4000)
+}
+
+// After a restart of dockerd, whether it was asked to or killed, all that it
+// had passed on is delivered: as many lines as its own copy has, or one more.
+func TestRestartedEngineLosesNothingThatThePluginHadRead(t *testing.T) {
+	w := need(t)
+	for name, signal := range map[string]syscall.Signal{"asked": syscall.SIGTERM, "killed": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			since := time.Now()
+			w.logboom.stop() // so that all is in the spool
+			id := w.engine.run(t, w.logboom.options("collector", "collector", "tag="+name), "-every=1ms")
+			eventually(t, "it has printed something", func() bool { return strings.Count(w.engine.docker(t, "logs", id), "\n") > 500 })
+			w.engine.signal(signal)
+			if err := w.engine.start(); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.logboom.start(); err != nil {
+				t.Fatal(err)
+			}
+			printed := strings.Count(w.engine.docker(t, "logs", id), "line 0000")
+			var all []line
+			eventually(t, fmt.Sprintf("%d lines are readable", printed), func() bool {
+				all = w.logboom.lines(t, since)
+				return len(all) >= printed
+			})
+			for i, one := range all {
+				if one.Number != i+1 {
+					t.Fatalf("line %d is number %d", i+1, one.Number)
+				}
+			}
+		})
+	}
+}
+
+func TestStopIsNotDelayedByAnOutage(t *testing.T) {
+	w := need(t)
+	stop := func(driver []string) time.Duration {
+		id := w.engine.run(t, driver, "-every=1ms")
+		eventually(t, "it prints", func() bool { return w.engine.docker(t, "logs", "--tail=1", id) != "" })
+		began := time.Now()
+		w.engine.docker(t, "stop", id)
+		return time.Since(began)
+	}
+	usual := stop([]string{"--log-driver=json-file"})
+	w.logboom.stop()
+	with := stop(w.logboom.options("collector", "collector", "tag=stop"))
+	t.Logf("docker stop: %s with json-file, %s with the plugin while Logboom is away", usual, with)
+	if with > usual+5*time.Second {
+		t.Errorf("docker stop took %s, and %s without the plugin", with, usual)
+	}
+	if err := w.logboom.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCollectorServesALegacySocket(t *testing.T) {
+	w := need(t)
+	name := fmt.Sprintf("collector-%d", os.Getpid()) // another's socket is left alone
+	socket := filepath.Join("/run/docker/plugins", name+".sock")
+	command := exec.Command(filepath.Join(w.folder, "plugin", "rootfs", "collector"), "--socket="+socket, "--spool-dir="+filepath.Join(t.TempDir(), "spool"))
+	command.Stderr = os.Stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM) // it may have ended already
+		_ = command.Wait()                          // its output says how
+	})
+	eventually(t, "its socket is there", func() bool { _, err := os.Stat(socket); return err == nil })
+	described(t, w.whole(t, w.logboom.options(name, "collector", "tag=legacy"), "legacy"))
+}

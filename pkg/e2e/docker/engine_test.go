@@ -1,0 +1,270 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait on a busy machine; it is no claim about how long
+// anything takes.
+const patience = 60 * time.Second
+
+const image = "local/chatty:test"
+
+// engine is a dockerd of this package's own.
+type engine struct {
+	folder  string
+	command *exec.Cmd
+	done    chan struct{} // closed once it has ended
+}
+
+func newEngine(folder string) (*engine, error) {
+	e := &engine{folder: folder}
+	if err := e.start(); err != nil {
+		return nil, err
+	}
+	if err := e.load(); err != nil {
+		e.remove()
+		return nil, err
+	}
+	for _, args := range [][]string{{"plugin", "create", "collector:latest", filepath.Join(folder, "plugin")}, {"plugin", "enable", "collector:latest"}} {
+		if out, err := e.try(args...); err != nil {
+			e.remove()
+			return nil, fmt.Errorf("docker %s: %w: %s\n%s", strings.Join(args, " "), err, out, e.log())
+		}
+	}
+	return e, nil
+}
+
+func (e *engine) path(name string) string { return filepath.Join(e.folder, name) }
+
+func (e *engine) log() string {
+	text, err := os.ReadFile(e.path("dockerd.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}
+
+// start starts dockerd and waits until it answers. It is stopped when this
+// process ends in whatever way: a signal follows the thread that started it,
+// which therefore stays.
+func (e *engine) start() error {
+	log, err := os.OpenFile(e.path("dockerd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	// The containerd of a dockerd that was killed ended with it. Where init does
+	// not bury orphans it still looks alive, and would be waited for.
+	_ = os.Remove(e.path("exec/containerd/containerd.pid")) // there is none, as a rule
+	e.done = make(chan struct{})
+	e.command = exec.Command("dockerd", "--data-root", e.path("data"), "--exec-root", e.path("exec"), "-p", e.path("pid"), "-H", "unix://"+e.path("sock"),
+		"--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--shutdown-timeout=5")
+	e.command.Stdout, e.command.Stderr = log, log
+	e.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	started := make(chan error, 1) // one: it is told once
+	go func() {
+		defer close(e.done)
+		defer log.Close()
+		runtime.LockOSThread()
+		err := e.command.Start()
+		started <- err
+		if err == nil {
+			_ = e.command.Wait() // how it ended is in its log
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
+		if _, err := e.try("info"); err == nil {
+			return nil
+		}
+		select {
+		case <-e.done:
+			return fmt.Errorf("dockerd ended: %s", e.log())
+		default:
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("dockerd does not answer: %s", e.log())
+		}
+	}
+}
+
+// signal sends dockerd a signal and waits for its end, which a container that
+// nobody reads from would keep it from.
+func (e *engine) signal(signal syscall.Signal) {
+	_ = e.command.Process.Signal(signal) // it may have ended already
+	select {
+	case <-e.done:
+	case <-time.After(patience):
+		_ = e.command.Process.Kill() // it may have ended just now
+		<-e.done
+	}
+}
+
+// try runs the docker command.
+func (e *engine) try(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	command := exec.CommandContext(ctx, "docker", append([]string{"-H", "unix://" + e.path("sock")}, args...)...)
+	command.Env = append(os.Environ(), "DOCKER_CONFIG="+e.path("config"))
+	out, err := command.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+func (e *engine) docker(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := e.try(args...)
+	if err != nil {
+		t.Fatalf("docker %s: %v: %s\n%s", strings.Join(args, " "), err, out, e.log())
+	}
+	return out
+}
+
+// load makes the image of one static program.
+func (e *engine) load() error {
+	program, err := os.ReadFile(e.path("chatty"))
+	if err != nil {
+		return err
+	}
+	var archive bytes.Buffer
+	writer := tar.NewWriter(&archive)
+	err = writer.WriteHeader(&tar.Header{Name: "chatty", Mode: 0o755, Size: int64(len(program))})
+	if err == nil {
+		_, err = writer.Write(program)
+	}
+	if err = errors.Join(err, writer.Close()); err != nil {
+		return err
+	}
+	command := exec.Command("docker", "-H", "unix://"+e.path("sock"), "import", "-c", `ENTRYPOINT ["/chatty"]`, "-", image)
+	command.Stdin = &archive
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("docker import: %w: %s", err, out)
+	}
+	return nil
+}
+
+// run starts a container and gives its id. It is removed at the test's end.
+func (e *engine) run(t *testing.T, driver []string, arguments ...string) string {
+	t.Helper()
+	args := append([]string{"run", "-d", "--network=none", "--label", "team=shop"}, driver...)
+	id := e.docker(t, append(append(args, image), arguments...)...)
+	t.Cleanup(func() { e.docker(t, "rm", "-fv", id) })
+	return id
+}
+
+// remove stops dockerd and takes away what it leaves mounted. Its folders are
+// in the one that TestMain removes.
+func (e *engine) remove() {
+	for _, args := range [][]string{{"plugin", "disable", "-f", "collector:latest"}, {"plugin", "rm", "-f", "collector:latest"}} {
+		_, _ = e.try(args...) // it may never have come so far
+	}
+	e.signal(syscall.SIGTERM)
+	e.killOrphans()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	lines := strings.Split(string(mounts), "\n")
+	slices.Reverse(lines) // the last mounted first
+	for _, line := range lines {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], e.folder+"/") {
+			if err := syscall.Unmount(fields[1], syscall.MNT_DETACH); err != nil {
+				fmt.Fprintln(os.Stderr, "unmount", fields[1], err)
+			}
+		}
+	}
+}
+
+var shimID = regexp.MustCompile(`-id\x00([0-9a-f]{64})`)
+
+// killOrphans ends what a dockerd that did not end well has left running: the
+// shims, known by this engine's folder, and what is in their containers' groups.
+func (e *engine) killOrphans() {
+	var ids []string
+	processes(func(pid int, command []byte) {
+		if id := shimID.FindSubmatch(command); id != nil && bytes.Contains(command, []byte(e.folder)) {
+			ids = append(ids, string(id[1]))
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+	})
+	processes(func(pid int, _ []byte) {
+		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)) // it may have ended
+		for _, id := range ids {
+			if bytes.Contains(group, []byte(id)) {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
+		}
+	})
+}
+
+// processes calls each with every process and its command line.
+func processes(each func(pid int, command []byte)) {
+	entries, _ := os.ReadDir("/proc") // it is there
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			command, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline")) // it may have ended
+			each(pid, command)
+		}
+	}
+}
+
+// pluginProcess is the process of the managed plugin of this engine: its name
+// and the engine's folder among its mounts say that it is.
+func (e *engine) pluginProcess() (found int, ok bool) {
+	processes(func(pid int, command []byte) {
+		mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid)) // it may have ended
+		if string(command) == "/collector\x00" && bytes.Contains(mounts, []byte(e.folder)) {
+			found, ok = pid, true
+		}
+	})
+	return found, ok
+}
+
+// killPlugin kills the plugin and waits until dockerd has started it again. To
+// be done once: dockerd gives a plugin up that is killed again before it has
+// seen its socket, which nobody else can see.
+func (e *engine) killPlugin(t *testing.T) {
+	t.Helper()
+	var old int
+	eventually(t, "the plugin runs", func() bool {
+		pid, ok := e.pluginProcess()
+		old = pid
+		return ok
+	})
+	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "dockerd starts the plugin again", func() bool {
+		pid, ok := e.pluginProcess()
+		return ok && pid != old
+	})
+}
+
+// eventually asks again and again.
+func eventually(t *testing.T, what string, ask func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for wait := 10 * time.Millisecond; !ask(); wait = min(2*wait, 500*time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+		<-time.After(wait)
+	}
+}
