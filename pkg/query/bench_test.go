@@ -1,0 +1,44 @@
+package query
+
+import (
+	"strings"
+	"testing"
+)
+
+func BenchmarkParseAndCompile(b *testing.B) {
+	for name, text := range map[string]string{
+		"word":    "failed",
+		"usual":   `app:billing severity>=error "connection refused" -host:web-1`,
+		"largest": strings.Repeat("aB1 ", maxTerms),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				q, err := Parse(Logs, text)
+				if err != nil {
+					b.Fatal(err)
+				}
+				q.Compile()
+			}
+		})
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	log := aLog()
+	for _, text := range []string{"failed", "req-3810", `"connection ref"`, "user:bob severity>=warn", "/REF[A-Z]+/"} {
+		b.Run(text, func(b *testing.B) {
+			q, err := Parse(Logs, text)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if !q.Match(log) {
+					b.Fatal("no match")
+				}
+			}
+		})
+	}
+}
