@@ -29,8 +29,12 @@ var files embed.FS
 // database that is already newer is left as it is, so that an older process
 // can still start during a rolling upgrade.
 func Apply(ctx context.Context, db *sql.DB) error {
+	return apply(ctx, db, files, versions{})
+}
+
+func apply(ctx context.Context, db *sql.DB, files fs.FS, store versions) error {
 	migrations, err := goose.NewProvider(goose.DialectCustom, db, files,
-		goose.WithStore(versions{}),
+		goose.WithStore(store),
 		goose.WithIsolateDDL(true),
 		goose.WithDisableGlobalRegistry(true),
 	)

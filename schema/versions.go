@@ -32,14 +32,20 @@ SETTINGS
 var errNoWayBack = errors.New("migrations cannot be undone")
 
 // versions is goose's record of what was applied.
-type versions struct{}
+type versions struct {
+	cluster string // that the record is replicated over; empty: one server
+}
 
 var _ database.Store = versions{}
 
 func (versions) Tablename() string { return versionTable }
 
-func (versions) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
-	if _, err := db.ExecContext(ctx, createVersions); err != nil {
+func (v versions) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
+	statement := []byte(createVersions)
+	if v.cluster != "" {
+		statement = onCluster(statement, v.cluster)
+	}
+	if _, err := db.ExecContext(ctx, string(statement)); err != nil {
 		return fmt.Errorf("create table %s: %w", versionTable, err)
 	}
 	return nil

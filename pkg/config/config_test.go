@@ -134,3 +134,25 @@ func TestSizesRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+func TestAddressesOfPagesAndIssuerAreCheckedByName(t *testing.T) {
+	t.Parallel()
+	secret := NewSecret("s")
+	for name, tc := range map[string]struct {
+		settings Admin
+		want     string // in the error; "": good
+	}{
+		"nothing":            {Admin{}, ""},
+		"all":                {Admin{PublicURL: "https://logs.example.org", IngestURL: "http://in:8080/", OIDCIssuer: "https://a", OIDCClientID: "c", OIDCClientSecret: secret}, ""},
+		"public with a path": {Admin{PublicURL: "https://logs.example.org/logboom"}, "LOGBOOM_PUBLIC_URL"},
+		"public is no URL":   {Admin{PublicURL: "logs.example.org"}, "LOGBOOM_PUBLIC_URL"},
+		"ingest by ftp":      {Admin{IngestURL: "ftp://in"}, "LOGBOOM_INGEST_URL"},
+		"half an issuer":     {Admin{PublicURL: "https://l", OIDCIssuer: "https://a", OIDCClientID: "c"}, "LOGBOOM_OIDC_ISSUER"},
+		"nowhere to go back": {Admin{OIDCIssuer: "https://a", OIDCClientID: "c", OIDCClientSecret: secret}, "LOGBOOM_PUBLIC_URL"},
+	} {
+		err := tc.settings.Validate()
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

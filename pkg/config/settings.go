@@ -3,6 +3,8 @@ package config
 import (
 	"encoding/base64"
 	"fmt"
+	"net/url"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -25,11 +27,18 @@ func (r *Redis) Validate() error { return r.RedisURL.Check("redis-url", "redis",
 
 // ClickHouse is where the tables are.
 type ClickHouse struct {
-	ClickHouseURL URL `name:"clickhouse-url" default:"http://127.0.0.1:8123/logboom" help:"ClickHouse: http(s)://host:8123/database or clickhouse://host:9000/database."`
+	ClickHouseURL     URL    `name:"clickhouse-url" default:"http://127.0.0.1:8123/logboom" help:"ClickHouse: http(s)://host:8123/database or clickhouse://host:9000/database."`
+	ClickHouseCluster string `name:"clickhouse-cluster" help:"Cluster whose servers all hold the tables, as ClickHouse calls it; empty: one server."`
 }
 
-// Validate refuses an address of the wrong form.
+// clusterName is what a cluster may be called: the name becomes part of SQL.
+var clusterName = regexp.MustCompile(`^[0-9A-Za-z_.-]{1,64}$`)
+
+// Validate refuses an address or a name of the wrong form.
 func (c *ClickHouse) Validate() error {
+	if c.ClickHouseCluster != "" && !clusterName.MatchString(c.ClickHouseCluster) {
+		return fmt.Errorf("--clickhouse-cluster (%s): %q is not 1 to 64 of letters, digits, _ . and -", Variable("clickhouse-cluster"), c.ClickHouseCluster)
+	}
 	return c.ClickHouseURL.Check("clickhouse-url", "http", "https", "clickhouse", "clickhouses")
 }
 
@@ -121,9 +130,39 @@ func (i *Intake) Validate() error {
 	return nil
 }
 
-// Admin is where operators and scripts are answered.
+// Admin is where operators and scripts are answered, and how people sign in.
 type Admin struct {
-	AdminAddr string `default:":8081" help:"Address of the admin routes."`
+	AdminAddr string `default:":8081" help:"Address of the pages and the JSON API."`
+	PublicURL string `name:"public-url" help:"Where people reach the pages, such as https://logs.example.org. Without it pages are served on loopback only, unless this process is reached by https."`
+	IngestURL string `name:"ingest-url" help:"Where senders reach ingest, such as https://in.example.org, for the lines that pages offer; without it, the pages' own host and ingest's port."`
+
+	OIDCIssuer       string `name:"oidc-issuer" help:"OpenID Connect issuer of company accounts, as it spells itself. Users that exist here may sign in by their verified e-mail address."`
+	OIDCClientID     string `name:"oidc-client-id" help:"This installation's client ID at the issuer; its redirect address is PUBLIC-URL/sign-in/company/back."`
+	OIDCClientSecret Secret `name:"oidc-client-secret" help:"This installation's client secret at the issuer."`
+}
+
+// Validate refuses addresses of the wrong form and half of an issuer.
+func (a *Admin) Validate() error {
+	for _, address := range []struct{ setting, value string }{{"public-url", a.PublicURL}, {"ingest-url", a.IngestURL}} {
+		if address.value == "" {
+			continue
+		}
+		parsed, err := url.Parse(address.value)
+		if err != nil || parsed.Host == "" || parsed.User != nil || strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "" ||
+			parsed.Scheme != "http" && parsed.Scheme != "https" {
+			return fmt.Errorf("--%s (%s): must be an address such as https://logs.example.org, without a path", address.setting, Variable(address.setting))
+		}
+	}
+	if a.OIDCIssuer == "" && a.OIDCClientID == "" && !a.OIDCClientSecret.IsSet() {
+		return nil
+	}
+	if a.OIDCIssuer == "" || a.OIDCClientID == "" || !a.OIDCClientSecret.IsSet() {
+		return fmt.Errorf("--oidc-issuer (%s): an issuer, a client ID and a client secret belong together", Variable("oidc-issuer"))
+	}
+	if a.PublicURL == "" {
+		return fmt.Errorf("--public-url (%s): is needed with --oidc-issuer, which sends people back there", Variable("public-url"))
+	}
+	return nil
 }
 
 // Quotas are what a project may send that has no quotas of its own.

@@ -3,6 +3,9 @@ package telemetry
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -64,6 +67,20 @@ func (h *Health) ready(ctx context.Context) (report, bool) {
 		answer.Status = "draining"
 	}
 	return answer, answer.Status == "ready"
+}
+
+// Ready is nil where every check passes, else what is wrong, with its name.
+func (h *Health) Ready(ctx context.Context) error {
+	answer, ok := h.ready(ctx)
+	if ok {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(answer.Checks)) {
+		if text := answer.Checks[name]; text != "ok" {
+			return fmt.Errorf("%s: %s", name, text)
+		}
+	}
+	return errors.New(answer.Status)
 }
 
 // Livez answers 200 for as long as the process can answer.

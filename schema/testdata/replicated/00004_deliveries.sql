@@ -1,0 +1,30 @@
+-- +goose NO TRANSACTION
+-- +goose Up
+
+-- What became of each event that was to reach people: one row a state that a
+-- notification entered. The destination is redacted before it comes here, and
+-- of the answer at most 1 KiB is kept.
+CREATE TABLE IF NOT EXISTS deliveries ON CLUSTER 'main' (
+    project     LowCardinality(String) CODEC(ZSTD(1)),
+    time        DateTime64(9, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    event       String CODEC(ZSTD(1)),
+    destination LowCardinality(String) CODEC(ZSTD(1)),
+    format      LowCardinality(String) CODEC(ZSTD(1)),
+    attempt     UInt16 CODEC(ZSTD(1)),
+    state       Enum8('queued' = 1, 'attempt' = 2, 'delivered' = 3, 'failed' = 4, 'coalesced' = 5) CODEC(ZSTD(1)),
+    status      UInt16 CODEC(ZSTD(1)),
+    answer      String CODEC(ZSTD(1)),
+    detail      String CODEC(ZSTD(1))
+)
+ENGINE = ReplicatedMergeTree
+PARTITION BY toYYYYMM(time)
+ORDER BY (project, time)
+TTL toDateTime(time, 'UTC') + toIntervalDay(90)
+SETTINGS
+    fsync_after_insert = 1,
+    fsync_part_directory = 1,
+    min_rows_to_fsync_after_merge = 1,
+    min_compressed_bytes_to_fsync_after_merge = 1,
+    replicated_deduplication_window = 10000,
+    replicated_deduplication_window_seconds = 604800,
+    max_suspicious_broken_parts = 1000;
