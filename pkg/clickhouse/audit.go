@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	ch "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
@@ -17,15 +16,7 @@ func (c *Client) Audit(ctx context.Context, r Range) (rows, distinct uint64, max
 	if err != nil {
 		return 0, 0, 0, fmt.Errorf("clickhouse: audit: %w", err)
 	}
-	arguments := []any{
-		ch.Named("table", table),
-		ch.Named("shard", r.Shard),
-		ch.Named("from", r.From),
-		ch.Named("to", r.To),
-		ch.Named("received_min", r.ReceivedMin),
-		ch.Named("received_max", r.ReceivedMax),
-	}
-	err = c.each(ctx, statement("audit"), arguments, func(answer driver.Rows) (bool, error) {
+	err = c.each(ctx, statement("audit"), r.arguments(table), func(answer driver.Rows) (bool, error) {
 		return true, answer.Scan(&rows, &distinct, &maxSeq)
 	})
 	if err != nil {

@@ -13,8 +13,10 @@ package clickhouse
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
@@ -30,6 +32,9 @@ type Config struct {
 	// ?secure=true for TLS; ?compress=lz4 compresses what inserts send, for a
 	// slow network.
 	URL string
+	// Cluster is the cluster whose servers all hold the tables, by the name that
+	// ClickHouse knows it by. Empty: there is one server.
+	Cluster string
 
 	// DialTimeout bounds the making of a connection. 0 means 5 s.
 	DialTimeout time.Duration
@@ -152,13 +157,17 @@ func (c *Client) Ping(ctx context.Context) error {
 }
 
 // Migrate creates the database where it is missing and brings its tables up to
-// date. It may run in several processes at once.
+// date. It may run in several processes at once. Where there is nothing to do
+// it only reads, so that a user without the right to create may call it.
 func (c *Client) Migrate(ctx context.Context) error {
+	if c.migrated(ctx) {
+		return nil
+	}
 	if err := c.createDatabase(ctx); err != nil {
 		return fmt.Errorf("clickhouse: create database %s: %w", c.options.Auth.Database, redacted(err))
 	}
-	db := ch.OpenDB(c.options)
-	err := schema.Apply(ctx, db)
+	db := ch.OpenDB(c.ddlOptions())
+	err := c.applySchema(ctx, db)
 	if closeErr := db.Close(); err == nil {
 		err = closeErr
 	}
@@ -168,16 +177,46 @@ func (c *Client) Migrate(ctx context.Context) error {
 	return nil
 }
 
+// migrated tells whether the tables are known to be up to date.
+func (c *Client) migrated(ctx context.Context) bool {
+	db := ch.OpenDB(c.options)
+	version, err := schema.Version(ctx, db)
+	_ = db.Close() // what matters was read
+	return err == nil && version >= schema.Latest()
+}
+
+func (c *Client) applySchema(ctx context.Context, db *sql.DB) error {
+	if c.config.Cluster == "" {
+		return schema.Apply(ctx, db)
+	}
+	return schema.ApplyReplicated(ctx, db, c.config.Cluster)
+}
+
+// ddlOptions let a statement for a whole cluster end although one of its
+// servers is away: that server carries it out when it is back.
+func (c *Client) ddlOptions() *ch.Options {
+	options := *c.options
+	if c.config.Cluster != "" {
+		options.Settings = ch.Settings{"distributed_ddl_task_timeout": 30, "distributed_ddl_output_mode": "null_status_on_timeout"}
+		maps.Copy(options.Settings, c.options.Settings)
+	}
+	return &options
+}
+
 // createDatabase connects without a database, because ClickHouse refuses every
 // statement of a connection whose database does not exist.
 func (c *Client) createDatabase(ctx context.Context) error {
-	options := *c.options
+	options := c.ddlOptions()
 	options.Auth.Database = ""
-	conn, err := ch.Open(&options)
+	conn, err := ch.Open(options)
 	if err != nil {
 		return err
 	}
-	err = conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS `"+c.options.Auth.Database+"`")
+	statement := "CREATE DATABASE IF NOT EXISTS `" + c.options.Auth.Database + "`"
+	if c.config.Cluster != "" {
+		statement += " ON CLUSTER '" + c.config.Cluster + "'"
+	}
+	err = conn.Exec(ctx, statement)
 	if closeErr := conn.Close(); err == nil {
 		err = closeErr
 	}

@@ -148,18 +148,46 @@ func TestStatementsHaveExactlyTheirParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	scoped := func(more ...string) []string {
+		return slices.Sorted(slices.Values(append(namesOf(namedScope(checked.scope)), more...)))
+	}
 	given := map[string][]string{
-		"logs":   namesOf(checked.arguments()),
-		"events": namesOf(checked.arguments()),
-		"count":  {"from", "received_max", "received_min", "shard", "table", "to"},
-		"audit":  {"from", "received_max", "received_min", "shard", "table", "to"},
-		"erase":  {"project", "table"},
+		"logs":   scoped(namesOf(checked.arguments())...),
+		"events": scoped(namesOf(checked.arguments())...),
 
-		"set_aside":  {"limit"},
+		"histogram":      scoped("width"),
+		"facets":         scoped("limit"),
+		"facet_pairs":    scoped("limit", "many", "sample"),
+		"context_at":     scoped("at_idx", "at_seq", "at_shard"),
+		"context_before": scoped("application", "at_idx", "at_seq", "at_shard", "at_time", "host", "limit"),
+		"context_after":  scoped("application", "at_idx", "at_seq", "at_shard", "at_time", "host", "limit"),
+		"tail_heads":     scoped("lowest", "seqs", "since"),
+		"tail":           scoped("heads", "idxs", "limit", "lowest", "seqs", "since"),
+		"tail_count":     scoped("heads", "idxs", "lowest", "seqs", "since"),
+
+		"count": {"from", "received_max", "received_min", "shard", "table", "to"},
+		"audit": {"from", "received_max", "received_min", "shard", "table", "to"},
+		"erase": {"project", "table"},
+
+		"set_aside":      {"limit"},
+		"attach_part":    {"part", "table"},
+		"count_messages": {"from", "received_max", "received_min", "shard", "table", "to"},
+		"detach_part":    {"part", "table"},
+		"disk_errors":    nil,
+		"parts_since":    {"seconds"},
+		"usage_batches":  {"from", "stream"},
+
+		"batches_since":  {"since"},
+		"deliveries":     {"before_event", "before_time", "from", "limit", "project", "state", "to"},
+		"delivery_steps": {"event", "limit", "project"},
+		"destinations":   {"limit", "since"},
+		"project_sizes":  {"limit", "since"},
+		"table_sizes":    nil,
+
 		"erase_rows": {"before", "project", "table"},
 		"usage":      {"from", "limit", "project", "to"},
 	}
-	parameter := regexp.MustCompile(`\{(\w+):\w+\}`)
+	parameter := regexp.MustCompile(`\{(\w+):[\w()]+\}`)
 	for name, want := range given {
 		names := map[string]bool{}
 		for _, match := range parameter.FindAllStringSubmatch(statement(name), -1) {
@@ -187,15 +215,15 @@ func namesOf(arguments []any) []string {
 func TestArgumentsOfAPage(t *testing.T) {
 	t.Parallel()
 	q := Query{
-		Project: project, From: time.Unix(0, noon), To: time.Unix(0, noon+10), Contains: "x",
+		Project: project, From: time.Unix(0, noon), To: time.Unix(0, noon+10), Filter: quoted(t, "x"),
 		Limit: 7, Cursor: cursor(record.KindLog, project, position{noon + 5, RowID{1, 2, 3}}),
 	}
 	checked, err := q.check(record.KindLog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprint(checked.arguments())
-	want := fmt.Sprintf("[{project %s} {first %d} {last %d} {before_time %d} {before_shard 1} {before_seq 2} {before_idx 3} {contains x} {limit 8}]",
+	got := fmt.Sprint(append(namedScope(checked.scope), checked.arguments()...))
+	want := fmt.Sprintf("[{project %s} {first %d} {last %d} {q0 x} {at_time %d} {at_shard 1} {at_seq 2} {at_idx 3} {limit 8}]",
 		project, noon, noon+5, noon+5)
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -34,7 +34,24 @@ func (c *Client) CountRange(ctx context.Context, r Range) (map[string]uint64, er
 	if err != nil {
 		return nil, fmt.Errorf("clickhouse: count: %w", err)
 	}
-	arguments := []any{
+	counts := make(map[string]uint64)
+	err = c.each(ctx, statement("count"), r.arguments(table), func(rows driver.Rows) (bool, error) {
+		var day uint32
+		var n uint64
+		if err := rows.Scan(&day, &n); err != nil {
+			return false, err
+		}
+		counts[strconv.FormatUint(uint64(day), 10)] = n
+		return true, nil
+	})
+	if err != nil {
+		return nil, readError(table, err)
+	}
+	return counts, nil
+}
+
+func (r *Range) arguments(table string) []any {
+	return []any{
 		ch.Named("table", table),
 		ch.Named("shard", r.Shard),
 		ch.Named("from", r.From),
@@ -42,14 +59,22 @@ func (c *Client) CountRange(ctx context.Context, r Range) (map[string]uint64, er
 		ch.Named("received_min", r.ReceivedMin),
 		ch.Named("received_max", r.ReceivedMax),
 	}
-	counts := make(map[string]uint64)
-	err = c.each(ctx, statement("count"), arguments, func(rows driver.Rows) (bool, error) {
-		var day uint32
-		var n uint64
-		if err := rows.Scan(&day, &n); err != nil {
+}
+
+// CountMessages counts the rows of a range that are stored, by message. What is
+// not in the answer has no rows.
+func (c *Client) CountMessages(ctx context.Context, r Range) (map[uint64]uint64, error) {
+	table, err := tableOf(r.Kind)
+	if err != nil {
+		return nil, fmt.Errorf("clickhouse: count: %w", err)
+	}
+	counts := make(map[uint64]uint64)
+	err = c.each(ctx, statement("count_messages"), r.arguments(table), func(rows driver.Rows) (bool, error) {
+		var seq, n uint64
+		if err := rows.Scan(&seq, &n); err != nil {
 			return false, err
 		}
-		counts[strconv.FormatUint(uint64(day), 10)] = n
+		counts[seq] = n
 		return true, nil
 	})
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"hash/fnv"
 	"math"
 
+	ch "github.com/ClickHouse/clickhouse-go/v2"
+
 	"github.com/logboom/logboom/pkg/record"
 )
 
@@ -14,6 +16,16 @@ import (
 type position struct {
 	time int64 // Unix nanoseconds
 	id   RowID
+}
+
+// arguments are the parameters of a statement that begins at the place.
+func (p position) arguments() []any {
+	return []any{
+		ch.Named("at_time", p.time),
+		ch.Named("at_shard", p.id.Shard),
+		ch.Named("at_seq", p.id.Seq),
+		ch.Named("at_idx", p.id.Idx),
+	}
 }
 
 // beforeAll is the place that every row comes after, the newest first.

@@ -179,7 +179,7 @@ func second[T any](_ T, err error) error { return err }
 func TestErrorsCarryNoParameters(t *testing.T) {
 	t.Parallel()
 	client := opened(t, Config{URL: "http://127.0.0.1:1/logboom"})
-	_, err := client.Logs(t.Context(), LogQuery{Project: project, Contains: canary})
+	_, err := client.Logs(t.Context(), LogQuery{Project: project, Filter: quoted(t, canary)})
 	if err == nil || strings.Contains(err.Error(), canary) || strings.Contains(err.Error(), "param_") {
 		t.Errorf("error %v", err)
 	}

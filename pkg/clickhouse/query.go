@@ -8,13 +8,15 @@ import (
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/logboom/logboom/pkg/query"
 )
 
 //go:embed sql/*.sql
 var statements embed.FS
 
-// statement is one of the embedded queries. None is ever put together from
-// parts: what varies is a bound parameter.
+// statement is one of the embedded queries. What varies is a bound parameter;
+// only a filter becomes a part of it, in filtered.
 func statement(name string) string {
 	text, err := statements.ReadFile("sql/" + name + ".sql")
 	if err != nil {
@@ -26,8 +28,6 @@ func statement(name string) string {
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
-	// maxContains bounds the text to search for, in bytes.
-	maxContains = 4096
 	// maxPageBytes ends a page early, for a thousand rows may be a gigabyte.
 	maxPageBytes = 8 << 20
 )
@@ -49,9 +49,7 @@ type Query struct {
 	From time.Time // not before; zero: from the beginning
 	To   time.Time // before; zero: to the end
 
-	// Contains is looked for in a log's data, or an event's title and
-	// description, in any case. "" is in all of them.
-	Contains string
+	Filter query.Query // of the kind that is asked for; the zero value lets all pass
 
 	Limit  int    // rows of a page, at most 1000; 0 means 100
 	Cursor string // the Next of the page before; "" is the first page
@@ -65,6 +63,9 @@ type EventQuery = Query
 
 // readContext bounds a read, in the server and here. It sets no deadline:
 // clickhouse-go would replace max_execution_time by deadline + 5 s.
+//
+// With virtual rows a page reads only the parts that are the newest (measured
+// with 20 parts: 68 instead of 177 ms for a text that is frequent).
 func (c *Client) readContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(c.config.ReadTimeout+time.Second, func() { cancel(ErrTooExpensive) })
@@ -73,12 +74,14 @@ func (c *Client) readContext(ctx context.Context) (context.Context, context.Canc
 		cancel(nil)
 	}
 	return ch.Context(ctx, ch.WithSettings(ch.Settings{
-		"readonly":             2, // no writes; settings may still be given
-		"max_execution_time":   c.config.ReadTimeout.Seconds(),
-		"max_memory_usage":     c.config.MaxReadMemory,
-		"max_rows_to_read":     c.config.MaxReadRows,
-		"read_overflow_mode":   "throw",
-		"result_overflow_mode": "throw",
+		"readonly":                                     2, // no writes; settings may still be given
+		"max_execution_time":                           c.config.ReadTimeout.Seconds(),
+		"max_memory_usage":                             c.config.MaxReadMemory,
+		"max_rows_to_read":                             c.config.MaxReadRows,
+		"read_overflow_mode":                           "throw",
+		"result_overflow_mode":                         "throw",
+		"read_in_order_use_virtual_row":                1,
+		"precise_float_parsing":                        1, // numbers in text are compared as Go would
 		"cancel_http_readonly_queries_on_client_close": 1,
 	})), stop
 }

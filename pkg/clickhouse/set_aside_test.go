@@ -43,7 +43,7 @@ func TestPartThatIsSetAsideAsBrokenIsNamed(t *testing.T) {
 	e, client = start()
 	defer e.Stop(t.Context())
 	parts, err := client.SetAside(t.Context())
-	if err != nil || len(parts) != 1 || !strings.HasPrefix(parts[0], "logs/") {
+	if err != nil || len(parts) != 1 || parts[0].Table != "logs" || !parts[0].Broken || parts[0].Overlapped {
 		t.Fatalf("set aside: %v, %v", parts, err)
 	}
 }

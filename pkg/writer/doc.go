@@ -40,9 +40,16 @@
 // when rows are counted: of a partition, those must be there that still last.
 // Where none lasts, the partition counts as settled.
 //
+// ClickHouse may lose what it has answered ok for: parts that it cannot read,
+// and those that it puts aside when it starts. The healer looks for them, takes
+// the former out of use, and has each worker mend its stream from what the
+// queue still has: message by message, those without a row are stored again,
+// under intents of a key of their own. docs/decisions/0006-durability.md has
+// what is done with which part.
+//
 // Two losses are accepted. A writer that is paused between the swap and the
-// socket for so long that ClickHouse has forgotten the token (10,000 blocks)
-// would double its batch; a look at the clock right before it sends narrows
-// that to the time of one system call. And a replay window that is purged takes
-// with it what could be looked at again.
+// socket for so long that ClickHouse has forgotten the token (10,000 blocks, or
+// the part was detached) would double its batch; a look at the clock right
+// before it sends narrows that to the time of one system call. And a replay
+// window that is purged takes with it what could be looked at again.
 package writer

@@ -8,3 +8,7 @@ type failpoints struct{}
 func newFailpoints() failpoints { return failpoints{} }
 
 func (failpoints) hit(point) error { return nil }
+
+func (failpoints) queue(q Queue) Queue { return q }
+
+func (failpoints) source(s source) source { return s }

@@ -49,7 +49,8 @@ func parseFailpoint(text string) failpoints {
 	return f
 }
 
-// hit fails where this is the point and the time that were asked for.
+// hit fails where this is the point and the time that were asked for, and says
+// so before: who counts the failures reads it.
 func (f failpoints) hit(at point) error {
 	if f.bad != nil {
 		return f.bad
@@ -57,6 +58,7 @@ func (f failpoints) hit(at point) error {
 	if f.at != at || f.left.Add(-1) != 0 {
 		return nil
 	}
+	fmt.Fprintln(os.Stderr, "failpoint", at)
 	switch f.verb {
 	case "kill":
 		// SIGKILL gives no time for anything; what follows is never reached.

@@ -23,6 +23,11 @@ const (
 	// can look like it once.
 	enoughRefusals = 2
 
+	// unreadableFor is how long a count may fail over a part that cannot be read
+	// before the stream is stopped: the healer has taken the part out by then,
+	// where it can.
+	unreadableFor = 3 * time.Minute
+
 	retryWaitFirst = 100 * time.Millisecond
 	retryWaitMost  = 10 * time.Second // with the jitter of a half at most 15 s
 )
@@ -163,7 +168,7 @@ func (s *settlement) count(ctx context.Context) (map[string]uint64, error) {
 	asked := clickhouse.Range{
 		Kind: recordKind(s.kind), Shard: s.rows.shard, From: in.From, To: in.To, ReceivedMin: in.ReceivedMin, ReceivedMax: in.ReceivedMax,
 	}
-	for {
+	for began := time.Now(); ; {
 		if s.failed {
 			if err := s.pause(ctx, s.waits.NextBackOff()); err != nil {
 				return nil, err
@@ -177,6 +182,12 @@ func (s *settlement) count(ctx context.Context) (map[string]uint64, error) {
 		s.failed = true
 		s.metrics.failures.WithLabelValues(s.stream, "count").Inc()
 		s.deps.Logger.Warn("rows not counted", "stream", s.stream, "seq", in.To, "err", err)
+		if clickhouse.Damaged(err) {
+			s.doubt()
+			if time.Since(began) > unreadableFor {
+				return nil, unreadableParts(s.stream, s.kind.String(), in, err)
+			}
+		}
 	}
 }
 

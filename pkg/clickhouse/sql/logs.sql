@@ -3,7 +3,7 @@ FROM logs
 WHERE project = {project:String}
   AND timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')
   AND timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')
-  AND (timestamp, _shard, _seq, _idx) < (fromUnixTimestamp64Nano({before_time:Int64}, 'UTC'), {before_shard:UInt8}, {before_seq:UInt64}, {before_idx:UInt32})
-  AND ({contains:String} = '' OR positionCaseInsensitiveUTF8(data, {contains:String}) > 0)
+  AND (timestamp, _shard, _seq, _idx) < (fromUnixTimestamp64Nano({at_time:Int64}, 'UTC'), {at_shard:UInt8}, {at_seq:UInt64}, {at_idx:UInt32})
+  AND 1 /* filter */
 ORDER BY timestamp DESC, _shard DESC, _seq DESC, _idx DESC
 LIMIT {limit:UInt32}

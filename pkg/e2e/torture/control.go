@@ -101,6 +101,7 @@ func dieAfter(text string) func() {
 		select {
 		case left <- struct{}{}:
 		default:
+			fmt.Fprintln(os.Stderr, failpointMark+"after-insert")
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // what follows is never reached
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type fault struct {
 	check   func() error // nil: it needs nothing
 	inflict func(ctx context.Context) error
 	disks   bool // it needs the volumes
+	heals   bool // parts may be lost by it that are then stored again
 }
 
 // Name is what -faults and the report call it.
@@ -41,8 +43,8 @@ func (f *fault) Check() error {
 // meant to.
 func (f *fault) Inflict(ctx context.Context) error { return f.inflict(ctx) }
 
-// group is the first word of a fault's name; -faults takes it with an s for
-// all of them.
+// group is the first word of a fault's name; -faults takes it, with an s or
+// without, for all of them.
 func group(name string) string {
 	first, _, _ := strings.Cut(name, "-")
 	return first
@@ -54,11 +56,16 @@ type tools struct {
 	system *system
 	random *rand.Rand // of the goroutine that inflicts
 	poison *poison
+	// What follows is set once the load begins.
+	queue   *queue
+	journal *journal
+	away    time.Duration // how long an engine stays away
+	notes   []string      // for the report; of the goroutine that inflicts
 }
 
 // all are the faults that there are, in the order of the list.
 func (t *tools) all() []*fault {
-	return slices.Concat(t.processFaults(), t.failpointFaults(), t.networkFaults(), t.errorFaults(), t.diskFaults(), []*fault{
+	return slices.Concat(t.processFaults(), t.failpointFaults(), t.networkFaults(), t.errorFaults(), t.diskFaults(), t.awayFaults(), []*fault{
 		{name: "poison", inflict: func(ctx context.Context) error { return t.poison.publish(ctx, t.random) }},
 	})
 }
@@ -71,7 +78,7 @@ func chosen(all []*fault, list string) ([]*fault, error) {
 		name, without := strings.CutPrefix(strings.TrimSpace(word), "-")
 		known := name == "none"
 		for _, f := range all {
-			if name == "all" || name == f.name || name == group(f.name)+"s" {
+			if name == "all" || name == f.name || strings.TrimSuffix(name, "s") == strings.TrimSuffix(group(f.name), "s") {
 				known, picked[f.name] = true, !without
 			}
 		}
@@ -95,6 +102,7 @@ type inflictor struct {
 	faults  []*fault
 	random  *rand.Rand
 	calm    time.Duration // between two faults, at most
+	rounds  atomic.Int64  // that are over
 	tallies []tally
 	tell    func(format string, arguments ...any)
 }
@@ -111,15 +119,29 @@ func newInflictor(faults []*fault, random *rand.Rand, calm time.Duration, tell f
 func (i *inflictor) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		for _, at := range i.random.Perm(len(i.faults)) {
-			if pause(ctx, i.calm/2+time.Duration(i.random.Int64N(int64(i.calm/2)+1))) != nil {
-				return nil
-			}
-			if err := i.inflict(ctx, at); err != nil {
+			if err := i.attempt(ctx, at); err != nil {
 				return err
 			}
 		}
+		i.rounds.Add(1)
 		if len(i.faults) == 0 {
 			<-ctx.Done()
+		}
+	}
+	return nil
+}
+
+// attempts is how often a round tries a fault that has no effect.
+const attempts = 3
+
+func (i *inflictor) attempt(ctx context.Context, at int) error {
+	before := i.tallies[at].inflicted
+	for range attempts {
+		if pause(ctx, i.calm/2+time.Duration(i.random.Int64N(int64(i.calm/2)+1))) != nil {
+			return nil
+		}
+		if err := i.inflict(ctx, at); err != nil || i.tallies[at].inflicted > before {
+			return err
 		}
 	}
 	return nil

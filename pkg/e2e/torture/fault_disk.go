@@ -33,6 +33,7 @@ func (t *tools) errorFaults() []*fault {
 	inject := func(name, calls string, first, step int) *fault {
 		return &fault{
 			name:  "errors-" + name,
+			heals: true,
 			check: func() error { return needs("strace") },
 			inflict: func(ctx context.Context) error {
 				when := fmt.Sprintf("%d+%d", 1+t.random.IntN(first), step)
@@ -43,7 +44,7 @@ func (t *tools) errorFaults() []*fault {
 	return []*fault{
 		inject("rename", "rename,renameat,renameat2", 5, 5),
 		inject("fsync", "fsync,fdatasync", 20, 23),
-		inject("write", "pwrite64,pwritev,write", 200, 499),
+		inject("write", "pwrite64,pwritev,write", 60, 149),
 		inject("open", "openat,mkdir", 50, 97),
 	}
 }
@@ -108,9 +109,9 @@ func (t *tools) awaitEngine(ctx context.Context) error {
 // diskFaults need the volumes under queue and tables.
 func (t *tools) diskFaults() []*fault {
 	return []*fault{
-		{name: "power-loss", check: checkVolumes, inflict: t.losePower, disks: true},
+		{name: "power-loss", check: checkVolumes, inflict: t.losePower, disks: true, heals: true},
 		{name: "full-queue", check: checkVolumes, inflict: t.fillQueue, disks: true},
-		{name: "full-tables", check: checkVolumes, inflict: t.fillTables, disks: true},
+		{name: "full-tables", check: checkVolumes, inflict: t.fillTables, disks: true, heals: true},
 	}
 }
 

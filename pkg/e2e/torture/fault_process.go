@@ -17,27 +17,34 @@ const (
 	// zombieFor is longer than a lease of a writer lives without a beat, so
 	// that another writer works its shards when it wakes.
 	zombieFor = 16 * time.Second
-	frozenFor = 4 * time.Second
+	// briefZombie is just longer than that: a lease lapses after 4.5 s.
+	briefZombie = 7 * time.Second
+	frozenFor   = 4 * time.Second
 	// killWaits is how long a fault waits for what it is to meet.
 	killWaits = 10 * time.Second
 	// failpointWaits is how long it may take to come to a failpoint; and
-	// sleepWaits that with the failpoint's own sleep of 40 s.
+	// sleepLasts that the failpoint's own sleep of 40 s is over.
 	failpointWaits = 25 * time.Second
-	sleepWaits     = 50 * time.Second
+	sleepLasts     = 42 * time.Second
 	// failpointVariable is what a writer built with the tag failpoint obeys:
-	// name:kill|error|sleep:<n-th>.
+	// name:kill|error|sleep:<n-th>. It prints failpointMark and the name then.
 	failpointVariable = "LOGBOOM_FAILPOINT"
+	failpointMark     = "failpoint "
+	// writerDays has such a writer take every second run of four messages of a
+	// stream for those of the day before, so that every second batch or so has
+	// rows of two partitions.
+	writerDays = "LOGBOOM_FAILPOINT_DAYS=4"
 )
 
 // failpoints are the steps of pkg/writer at which it can be made to fail. The
-// step inside an insert, between two days, is come to at midnight alone; the
-// model test of pkg/writer has it. An error after an insert leaves no trace by
-// which it could be told that it happened.
+// step inside an insert, between two days, would be come to at midnight alone:
+// writerDays has it come all the time.
 var failpoints = map[string][]string{
 	"take-over":     {"kill", "error"},
 	"before-intent": {"kill", "error"},
 	"after-intent":  {"kill", "error", "sleep"},
-	"after-insert":  {"kill"},
+	"inside-insert": {"kill", "error", "sleep"},
+	"after-insert":  {"kill", "error"},
 	"before-commit": {"kill", "error", "sleep"},
 	"after-commit":  {"kill", "error"},
 }
@@ -59,6 +66,7 @@ func (t *tools) processFaults() []*fault {
 		{name: "kill-engine-inserting", inflict: t.killEngineInserting},
 		{name: "kill-all", inflict: t.killAll},
 		{name: "zombie-writer", inflict: func(ctx context.Context) error { return frozen(ctx, t.pick(t.system.writers), zombieFor) }},
+		{name: "zombie-brief", inflict: func(ctx context.Context) error { return frozen(ctx, t.pick(t.system.writers), briefZombie) }},
 		{name: "freeze-nats", inflict: func(ctx context.Context) error { return frozen(ctx, t.system.nats, frozenFor) }},
 		{name: "freeze-engine", inflict: t.freezeEngine},
 		{name: "freeze-redis", inflict: func(ctx context.Context) error { return frozen(ctx, t.system.redis, frozenFor) }},
@@ -169,33 +177,33 @@ func (t *tools) failpointFaults() []*fault {
 	var faults []*fault
 	for _, point := range slices.Sorted(maps.Keys(failpoints)) {
 		for _, verb := range failpoints[point] {
-			within := failpointWaits
-			if verb == "sleep" {
-				within = sleepWaits
-			}
 			faults = append(faults, &fault{
 				name:    "failpoint-" + point + "-" + verb,
-				inflict: func(ctx context.Context) error { return t.failAt(ctx, point, verb, within) },
+				inflict: func(ctx context.Context) error { return t.failAt(ctx, point, verb) },
 			})
 		}
 	}
 	return faults
 }
 
-// failAt starts a writer with a failpoint and waits until it has met it.
-func (t *tools) failAt(ctx context.Context, point, verb string, within time.Duration) error {
+// failAt starts a writer with a failpoint and waits until it has met it, which
+// it prints, and what comes of it is over.
+func (t *tools) failAt(ctx context.Context, point, verb string) error {
 	nth := 1 + t.random.IntN(4)
-	if point == "take-over" {
+	if point == "take-over" || point == "inside-insert" {
 		nth = 1 // it is not passed often
 	}
 	writer := t.pick(t.system.writers)
+	mark := failpointMark + point
+	before := writer.out.times(mark)
 	start, err := writer.restartWith(ctx, fmt.Sprintf("%s=%s:%s:%d", failpointVariable, point, verb, nth))
 	if err != nil {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	met := writer.meets(wait, start, point, verb)
+	met := writer.prints(ctx, mark, before, failpointWaits)
+	if met && verb == "sleep" {
+		_ = pause(ctx, sleepLasts) // its end by ctx is looked at below
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -203,24 +211,17 @@ func (t *tools) failAt(ctx context.Context, point, verb string, within time.Dura
 		return err
 	}
 	if !met {
-		return fmt.Errorf("%s was not come to in %s: %w", point, within, errNoEffect)
+		return fmt.Errorf("%s was not come to in %s: %w", point, failpointWaits, errNoEffect)
 	}
 	return nil
 }
 
-// meets tells whether that start of the writer met its failpoint. A kill shows
-// as its end and an error as what it logs. Of a sleep nothing is seen from
-// outside: it is given its time.
-func (s *service) meets(ctx context.Context, start int, point, verb string) bool {
-	switch verb {
-	case "kill":
-		return s.awaitEndOf(ctx, start) == nil
-	case "sleep":
-		<-ctx.Done()
-		return true
-	}
-	for !s.printed("failpoint " + point) {
-		if pause(ctx, 100*time.Millisecond) != nil {
+// prints waits until the process has printed the line more often than before.
+func (s *service) prints(ctx context.Context, line string, before int, within time.Duration) bool {
+	wait, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for s.out.times(line) <= before {
+		if pause(wait, 20*time.Millisecond) != nil {
 			return false
 		}
 	}

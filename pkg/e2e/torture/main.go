@@ -38,6 +38,8 @@ type options struct {
 	records  int
 	rate     int
 	senders  int
+	away     time.Duration
+	rounds   int
 	control  control
 	keep     bool
 	list     bool
@@ -97,6 +99,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.IntVar(&o.records, "records", 10_000, "fewest records to be accepted")
 	flags.IntVar(&o.rate, "rate", 3000, "records a second")
 	flags.IntVar(&o.senders, "senders", 8, "connections that send")
+	flags.IntVar(&o.rounds, "rounds", 0, "fewest rounds of all chosen faults; the run goes on until then, up to 3 times -duration and a minute")
+	flags.DurationVar(&o.away, "away", 20*time.Second, "how long away-engine and away-redis take an engine away")
 	flags.StringVar(&stand, "control", "", "put a flawed writer in the place of the real one and demand that it is caught: naive or token")
 	flags.BoolVar(&o.keep, "keep", false, "keep the folder with logs and data")
 	flags.BoolVar(&o.list, "list", false, "list the faults")
@@ -122,8 +126,11 @@ func (o *options) validate(rest []string) error {
 	if o.duration < time.Second || o.duration > 24*time.Hour {
 		return fmt.Errorf("-duration %s is not within 1s and 24h", o.duration)
 	}
-	if o.calm < 0 || o.rate < 1 || o.rate > 100_000 || o.senders < 1 || o.senders > 256 || o.records < 0 {
-		return errors.New("-calm and -records must not be negative, -rate be 1 to 100000, -senders 1 to 256")
+	if o.away < time.Second || o.away > time.Hour {
+		return fmt.Errorf("-away %s is not within 1s and 1h", o.away)
+	}
+	if o.calm < 0 || o.rate < 1 || o.rate > 100_000 || o.senders < 1 || o.senders > 256 || o.records < 0 || o.rounds < 0 {
+		return errors.New("-calm, -rounds and -records must not be negative, -rate be 1 to 100000, -senders 1 to 256")
 	}
 	_, err := chosen((&tools{}).all(), o.faults)
 	return err

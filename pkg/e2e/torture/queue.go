@@ -63,6 +63,24 @@ func (q *queue) left(ctx context.Context, kinds []stream.Kind) (string, error) {
 	return strings.Join(behind, ", "), nil
 }
 
+// behind is how many messages the writers have yet to commit.
+func (q *queue) behind(ctx context.Context, kinds []stream.Kind) (messages uint64, err error) {
+	positions, err := q.topology.Ledger().Positions(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, kind := range kinds {
+		for _, name := range q.topology.Streams(kind) {
+			info, err := q.topology.Lag(ctx, name)
+			if err != nil {
+				return 0, err
+			}
+			messages += info.LastSeq - min(info.LastSeq, positions[stream.WriterKey(name)].Committed)
+		}
+	}
+	return messages, nil
+}
+
 // drain waits until everything is committed.
 func (q *queue) drain(ctx context.Context, within time.Duration, kinds []stream.Kind) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -80,6 +98,22 @@ func (q *queue) drain(ctx context.Context, within time.Duration, kinds []stream.
 			return fmt.Errorf("the writers did not come to the end within %s: %s", within, last)
 		}
 	}
+}
+
+// mending tells which streams are still to be mended after a part that
+// ClickHouse lost; empty when none is.
+func (q *queue) mending(ctx context.Context) (string, error) {
+	positions, err := q.topology.Ledger().Positions(ctx)
+	if err != nil {
+		return "", err
+	}
+	var unfinished []string
+	for reader, position := range positions {
+		if strings.Contains(reader, ".mend.") && position.CommittedAt.IsZero() && !strings.HasPrefix(reader, "w.USAGE.") {
+			unfinished = append(unfinished, reader)
+		}
+	}
+	return strings.Join(unfinished, ", "), nil
 }
 
 // find looks for records on the queue, which keeps what was dealt with for a

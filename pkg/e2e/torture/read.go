@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -85,6 +86,34 @@ func (s *store) detached(ctx context.Context) (parts []string, err error) {
 		parts = append(parts, part)
 	}
 	return parts, rows.Err()
+}
+
+// unreadable are the parts in use that ClickHouse cannot read. Its caches hide
+// some of them from a plain query.
+func (s *store) unreadable(ctx context.Context) (parts []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	ctx = ch.Context(ctx, ch.WithSettings(ch.Settings{"check_query_single_value_result": 0}))
+	for _, table := range []string{"logs", "events", "usage"} {
+		rows, err := s.conn.Query(ctx, "CHECK TABLE "+table)
+		if err != nil {
+			return nil, fmt.Errorf("check %s: %w", table, err)
+		}
+		for rows.Next() {
+			var part, message string
+			var passed uint8
+			if err := rows.Scan(&part, &passed, &message); err != nil {
+				return nil, fmt.Errorf("check %s: %w", table, errors.Join(err, rows.Close()))
+			}
+			if passed == 0 {
+				parts = append(parts, table+" "+part)
+			}
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return nil, fmt.Errorf("check %s: %w", table, err)
+		}
+	}
+	return parts, nil
 }
 
 // used is how many records the usage table says were stored.

@@ -62,6 +62,7 @@ func (r *report) write(to io.Writer) {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	r.writeFaults(out)
 	r.writeProcesses(out)
+	r.run.sampler.write(out)
 	r.writeRecords(out)
 	_ = out.Flush() // the report has nowhere else to go
 	r.writeFindings(to)
@@ -121,6 +122,9 @@ func (r *report) writeFindings(out io.Writer) {
 		for id, where := range r.found {
 			fmt.Fprintf(out, "  %v %s\n", id, where)
 		}
+	}
+	for _, note := range r.run.tools.notes {
+		fmt.Fprintf(out, "\n%s\n", note)
 	}
 	if len(r.detached) > 0 {
 		fmt.Fprintf(out, "\nClickHouse set parts aside as broken: %s\n", strings.Join(r.detached, ", "))

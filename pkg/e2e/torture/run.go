@@ -4,9 +4,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +35,7 @@ type run struct {
 	queue    *queue
 	load     *load
 	inflict  *inflictor
+	sampler  *sampler
 	oddities []string // what should not happen, besides the oracle's findings
 	began    time.Time
 }
@@ -128,10 +132,62 @@ func (r *run) against(ctx context.Context) (*report, error) {
 	r.system.heal()
 	r.say("waiting for the writers to come to the end")
 	drained := r.queue.drain(ctx, drainWithin, r.kinds())
+	if drained == nil && r.options.control == "" {
+		drained = r.healed(ctx)
+	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	return r.judge(ctx, tortured, drained)
+}
+
+// healWithin bounds the wait for the writers to find what ClickHouse lost and
+// to store it again: two looks, and what it takes to go through the queue.
+const healWithin = 3 * time.Minute
+
+// healLooks is how long everything must be well before it is believed: longer
+// than a writer's look at the tables, and its idle wait.
+const healLooks = 20 * time.Second
+
+// healed waits until every part can be read and every stream is mended. A run
+// without errors of the disk has nothing to heal. The engine is started anew
+// before: what it has in memory is not what it has.
+func (r *run) healed(ctx context.Context) error {
+	if !slices.ContainsFunc(r.faults, func(f *fault) bool { return f.heals }) {
+		return nil
+	}
+	r.say("starting the engine anew and waiting for what was lost to be stored again")
+	if _, err := r.system.tables.restartWith(ctx); err != nil {
+		return err
+	}
+	store, err := openStore(r.system.tablesAddr, r.system.password)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.close() }() // nothing is left to be said to it
+	ctx, cancel := context.WithTimeout(ctx, healWithin)
+	defer cancel()
+	last, well := "", time.Now()
+	for time.Since(well) < healLooks {
+		if last = r.ill(ctx, store); last != "" {
+			well = time.Now()
+		}
+		if pause(ctx, time.Second) != nil {
+			return fmt.Errorf("not healed within %s: %s", healWithin, last)
+		}
+	}
+	return nil
+}
+
+// ill is what is not healed yet.
+func (r *run) ill(ctx context.Context, store *store) string {
+	parts, err := store.unreadable(ctx)
+	unfinished, errQueue := r.queue.mending(ctx)
+	behind, errLag := r.queue.left(ctx, r.kinds())
+	if err := errors.Join(err, errQueue, errLag); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(strings.Join(parts, ", ") + " " + unfinished + " " + behind)
 }
 
 // kinds are the streams that are sent to: a control stores logs alone.
@@ -155,6 +211,8 @@ func (r *run) torture(ctx context.Context) error {
 	for _, addr := range r.system.ingestAddrs {
 		r.load.urls = append(r.load.urls, "http://"+addr)
 	}
+	r.tools.queue, r.tools.journal, r.tools.away = r.queue, r.load.journal, r.options.away
+	r.sampler = newSampler(r.system.services())
 	r.inflict = newInflictor(r.faults, r.tools.random, r.options.calm, r.say)
 	r.say("sending %d records a second, inflicting %d faults", r.options.rate, len(r.faults))
 	sending, stop := context.WithTimeout(ctx, most(r.options.duration))
@@ -162,6 +220,7 @@ func (r *run) torture(ctx context.Context) error {
 	group, sending := errgroup.WithContext(sending)
 	group.Go(func() error { return r.load.run(ctx, sending) })
 	group.Go(func() error { return r.inflict.run(sending) })
+	group.Go(func() error { r.sampler.run(sending); return nil })
 	group.Go(func() error {
 		defer stop()
 		return r.enough(sending)
@@ -175,14 +234,15 @@ func (r *run) torture(ctx context.Context) error {
 // most is when a run ends that does not come to its number of records.
 func most(duration time.Duration) time.Duration { return 3*duration + time.Minute }
 
-// enough returns when the time is over and the records are sent.
+// enough returns when the time is over, the records are sent and the rounds are
+// made.
 func (r *run) enough(ctx context.Context) error {
 	if pause(ctx, r.options.duration) != nil {
 		return nil
 	}
 	for {
 		records, _ := r.load.journal.totals()
-		if records[accepted] >= r.options.records {
+		if records[accepted] >= r.options.records && r.inflict.rounds.Load() >= int64(r.options.rounds) {
 			return nil
 		}
 		if pause(ctx, 100*time.Millisecond) != nil {

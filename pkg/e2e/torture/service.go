@@ -34,6 +34,7 @@ type service struct {
 	args []string
 	env  []string
 	out  *output
+	ops  string // address of its metrics; empty: it has none
 
 	mu         sync.Mutex
 	changed    chan struct{} // closed and replaced with each change of what follows
@@ -271,12 +272,14 @@ func cleanEnv() []string {
 }
 
 // output keeps what a process prints: in a file, up to a bound, and its last
-// lines for errors.
+// lines for errors. It counts the lines that tell of a failpoint.
 type output struct {
 	mu      sync.Mutex
 	file    *os.File
 	written int
 	tail    []byte
+	begun   []byte // a line that has not ended yet
+	counts  map[string]int
 }
 
 func newOutput(path string) (*output, error) {
@@ -284,13 +287,14 @@ func newOutput(path string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{file: file}, nil
+	return &output{file: file, counts: map[string]int{}}, nil
 }
 
 // Write never fails, for a process is not to end because its log cannot grow.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.countLocked(p)
 	o.tail = append(o.tail, p...)
 	if lines := bytes.Count(o.tail, []byte("\n")); lines > 2*keptLines {
 		parts := bytes.SplitAfterN(o.tail, []byte("\n"), lines-keptLines+1)
@@ -301,6 +305,27 @@ func (o *output) Write(p []byte) (int, error) {
 		o.written += n
 	}
 	return len(p), nil
+}
+
+func (o *output) countLocked(p []byte) {
+	o.begun = append(o.begun, p...)
+	for {
+		line, rest, ended := bytes.Cut(o.begun, []byte("\n"))
+		if !ended {
+			return
+		}
+		if bytes.HasPrefix(line, []byte(failpointMark)) {
+			o.counts[string(line)]++
+		}
+		o.begun = rest
+	}
+}
+
+// times is how often a line that tells of a failpoint was printed.
+func (o *output) times(line string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.counts[line]
 }
 
 func (o *output) last() string {

@@ -31,8 +31,7 @@ const (
 	// streamBytes bounds each of the queue's eight streams.
 	streamBytes = "256MiB"
 	projectName = "torture"
-	copies      = 2 // of ingest and of the writer
-	opsAddr     = "--ops-addr=127.0.0.1:0"
+	copies      = 2               // of ingest and of the writer
 	readyMark   = "process ready" // what a process prints once it works
 )
 
@@ -163,13 +162,13 @@ func (s *system) lay() error {
 
 func (s *system) layServices(layer *layer, self string) {
 	common := []string{"LOGBOOM_STREAM_BYTES=" + streamBytes, "LOGBOOM_LOG_FORMAT=json"}
-	s.admin = layer.service("admin", filepath.Join(s.binaries, "admin"), []string{"--admin-addr=127.0.0.1:0", opsAddr}, slices.Concat(common, []string{
+	s.admin = layer.ours("admin", filepath.Join(s.binaries, "admin"), []string{"--admin-addr=127.0.0.1:0"}, slices.Concat(common, []string{
 		"LOGBOOM_NATS_URL=nats://" + s.natsAddr, "LOGBOOM_CLICKHOUSE_URL=" + s.url(s.tablesAddr),
 		"LOGBOOM_BOOTSTRAP_PROJECT=" + projectName, "LOGBOOM_BOOTSTRAP_TOKEN=" + s.token})...)
 	for i := range copies {
 		s.ingestAddrs = append(s.ingestAddrs, layer.addr())
-		s.ingest = append(s.ingest, layer.service(fmt.Sprintf("ingest-%d", i), filepath.Join(s.binaries, "ingest"),
-			[]string{"--ingest-addr=" + s.ingestAddrs[i], opsAddr}, slices.Concat(common, []string{
+		s.ingest = append(s.ingest, layer.ours(fmt.Sprintf("ingest-%d", i), filepath.Join(s.binaries, "ingest"),
+			[]string{"--ingest-addr=" + s.ingestAddrs[i]}, slices.Concat(common, []string{
 				"LOGBOOM_NATS_URL=nats://" + s.ingestQueue.addr(), "LOGBOOM_REDIS_URL=redis://" + s.ingestRedis.addr() + "/0"})...))
 	}
 	ways := []string{"LOGBOOM_NATS_URL=nats://" + s.writerQueue.addr(), "LOGBOOM_CLICKHOUSE_URL=" + s.url(s.writerTables.addr())}
@@ -178,8 +177,8 @@ func (s *system) layServices(layer *layer, self string) {
 		return
 	}
 	for i := range copies {
-		s.writers = append(s.writers, layer.service(fmt.Sprintf("writer-%d", i), filepath.Join(s.binaries, "writer"),
-			[]string{opsAddr}, slices.Concat(common, ways)...))
+		s.writers = append(s.writers, layer.ours(fmt.Sprintf("writer-%d", i), filepath.Join(s.binaries, "writer"),
+			nil, slices.Concat(common, ways, []string{writerDays})...))
 	}
 }
 
@@ -192,6 +191,16 @@ type layer struct {
 func (l *layer) service(name, path string, args []string, env ...string) *service {
 	s, err := newService(filepath.Join(l.system.folder, "logs"), name, path, args, env)
 	l.err = errors.Join(l.err, err)
+	return s
+}
+
+// ours is a process that shows its metrics.
+func (l *layer) ours(name, path string, args []string, env ...string) *service {
+	ops := l.addr()
+	s := l.service(name, path, append(args, "--ops-addr="+ops), env...)
+	if s != nil {
+		s.ops = ops
+	}
 	return s
 }
 

@@ -74,8 +74,8 @@ type server struct {
 	listener net.Listener
 }
 
-// boot reads the spec and starts everything but the serving: lock, verify,
-// load, start, in this order.
+// boot reads the spec and starts everything but the serving: lock, verify, put
+// aside what would keep the engine from starting, load, start, in this order.
 func boot(commands *bufio.Reader) (*server, error) {
 	s := &server{}
 	line, err := commands.ReadBytes('\n')
@@ -94,6 +94,13 @@ func boot(commands *bufio.Reader) (*server, error) {
 		return nil, err
 	}
 	if err := Verify(s.spec.Library, s.spec.Digest); err != nil {
+		return nil, err
+	}
+	aside, err := setClashingAside(s.spec.DataDir)
+	for _, part := range aside {
+		fmt.Fprintln(os.Stderr, "part put aside, it overlaps another as a failed merge leaves it:", part)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if s.engine, err = startEngine(s.spec); err != nil {

@@ -1,0 +1,1 @@
+ALTER TABLE {table:Identifier} ATTACH PART {part:String}

@@ -1,0 +1,1 @@
+ALTER TABLE {table:Identifier} DETACH PART {part:String}

@@ -1,0 +1,29 @@
+WITH (
+    SELECT groupArray(key)
+    FROM (
+        SELECT pair.1 AS key
+        FROM (
+            SELECT arrayJoin(metadata) AS pair
+            FROM logs
+            WHERE project = {project:String}
+              AND timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')
+              AND timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')
+              AND 1 /* filter */
+            LIMIT {sample:UInt32}
+        )
+        GROUP BY key
+        HAVING uniq(pair.2) > {many:UInt32}
+    )
+) AS unlisted
+SELECT pair.1 AS key, toUInt8(has(unlisted, key)) AS many, if(many, '', pair.2) AS value, count() AS logs, sum(logs) OVER (PARTITION BY key) AS keyed
+FROM (
+    SELECT arrayJoin(metadata) AS pair
+    FROM logs
+    WHERE project = {project:String}
+      AND timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')
+      AND timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')
+      AND 1 /* filter */
+)
+GROUP BY key, many, value
+ORDER BY keyed DESC, key, logs DESC, value
+LIMIT {limit:UInt32} BY key

@@ -1,0 +1,11 @@
+SELECT toUInt8(multiIf(grouping(application) = 0, 0, grouping(severity) = 0, 1, grouping(host) = 0, 2, grouping(source) = 0, 3, 4)) AS facet,
+       concat(application, severity, host, source) AS value,
+       count() AS logs
+FROM logs
+WHERE project = {project:String}
+  AND timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')
+  AND timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')
+  AND 1 /* filter */
+GROUP BY GROUPING SETS ((application), (severity), (host), (source), ())
+ORDER BY facet, logs DESC, value
+LIMIT {limit:UInt32} BY facet
