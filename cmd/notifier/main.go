@@ -1,0 +1,87 @@
+// Command notifier brings alerts to chats: events that ask for it, logs at or
+// above a project's severity, and quotas that run out. It needs NATS and
+// ClickHouse and keeps nothing.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/notify"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/webhook"
+)
+
+type settings struct {
+	config.Process    `embed:""`
+	config.NATS       `embed:""`
+	config.ClickHouse `embed:""`
+	config.Queue      `embed:""`
+	config.Quotas     `embed:""`
+	config.Keys       `embed:""`
+	config.Webhooks   `embed:""`
+	config.Alerts     `embed:""`
+
+	PublicURL string `name:"public-url" help:"Where people reach the pages, such as https://logs.example.org, for links in messages. Without it there are none."`
+}
+
+func (s *settings) defaults() project.Quotas {
+	return project.Quotas{Rate: s.QuotaRate, DailyRecords: s.QuotaDailyRecords, MonthlyBytes: int64(s.QuotaMonthlyBytes)}
+}
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	var cfg settings
+	read, code, ok := config.Command("notifier", "Brings alerts to chats.", &cfg)
+	if !ok {
+		return code
+	}
+	process := telemetry.Config{Name: "notifier", OpsAddr: cfg.OpsAddr, LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat, StopTimeout: cfg.StopTimeout}
+	return telemetry.Main(process, func(ctx context.Context, p *telemetry.Process) error {
+		read.Log(p.Logger)
+		conn, err := connect(ctx, p, &cfg)
+		if err != nil {
+			return err
+		}
+		return notify.Start(ctx, p, notify.FromSettings(cfg.Alerts, cfg.PublicURL, cfg.defaults()), conn)
+	})
+}
+
+func connect(ctx context.Context, p *telemetry.Process, cfg *settings) (conn notify.Connections, err error) {
+	nc, js, err := stream.Connect(ctx, cfg.NATSURL.Reveal(), stream.ConnectConfig{Name: "notifier", Logger: p.Logger})
+	if err != nil {
+		return conn, err
+	}
+	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
+	self := stream.Member{Name: "notifier", Version: telemetry.Version(), Ops: cfg.OpsAddr}
+	p.Go("presence", stream.NewPresence(js, self, p.Health.Ready, cfg.Replicas, p.Logger).Run)
+	conn.JetStream, conn.Replicas = js, cfg.Replicas
+	conn.Topology, err = stream.Open(ctx, js, stream.Config{Shards: cfg.Shards, Replicas: cfg.Replicas, MaxBytes: int64(cfg.StreamBytes), Logger: p.Logger})
+	if err != nil {
+		return conn, err
+	}
+	keys := []project.Secret{}
+	signing := []string{cfg.SecretKey.Reveal()}
+	for _, old := range cfg.OldSecretKeys {
+		keys = append(keys, project.NewSecret(old.Reveal()))
+		signing = append(signing, old.Reveal())
+	}
+	conn.Store, err = project.Open(ctx, js, project.StoreConfig{
+		Replicas: cfg.Replicas, Defaults: cfg.defaults(), Key: project.NewSecret(cfg.SecretKey.Reveal()), OldKeys: keys,
+	})
+	if err != nil {
+		return conn, err
+	}
+	conn.Client, err = clickhouse.Open(clickhouse.Config{URL: cfg.ClickHouseURL.Reveal(), Cluster: cfg.ClickHouseCluster})
+	if err != nil {
+		return conn, err
+	}
+	p.OnStop("clickhouse connection", func(context.Context) error { return conn.Client.Close() })
+	conn.Sender, _, err = webhook.Open(cfg.WebhookAllow, signing...)
+	return conn, err
+}

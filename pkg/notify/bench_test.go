@@ -1,0 +1,40 @@
+package notify
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+// BenchmarkMatchLogs is what reading the streams of logs costs: messages of
+// 1,000 lines of which no project wants any, or of which each is an error that
+// its project wants.
+func BenchmarkMatchLogs(b *testing.B) {
+	for name, wanted := range map[string]rules{"passed over": {"other~1": 17}, "matched": {"shop~1": 17}} {
+		b.Run(name, func(b *testing.B) {
+			var batch record.Batch
+			batch.Reset(record.KindLog, "shop~1", 30)
+			size := 0
+			for i := range 1000 {
+				l := record.Log{Timestamp: time.Now().UnixNano(), Application: "web", Severity: "ERROR", SeverityNumber: 17,
+					Data: fmt.Sprintf("user %d timed out after %dms while reading from upstream 10.0.0.%d, request 4bf92f3577b34da6", i, i*7, i%255)}
+				size += l.Size()
+				batch.AppendLog(&l)
+			}
+			message := record.AppendBatch(nil, &batch)
+			n := &Notifier{cfg: DefaultConfig(), deps: Deps{Logger: slog.New(slog.DiscardHandler)}, metrics: newMetrics(prometheus.NewRegistry())}
+			m := matcher{groups: newGroups(n, wanted)}
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for i := range b.N {
+				m.match(stream.Delivery{Stream: "LOGS_0", Seq: uint64(i + 1), Time: time.Now(), Data: message})
+			}
+		})
+	}
+}

@@ -1,0 +1,340 @@
+package notify
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/logboom/logboom/pkg/outbox"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
+	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/webhook"
+)
+
+func TestManyEventsBecomeADigestThatSaysHowMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.cfg.PerWindow, w.cfg.Window = 5, 2*time.Second
+	p, chat := w.project(webhook.Discord, "")
+	for i := range 38 {
+		w.event(p, fmt.Sprintf("event %d", i), true)
+	}
+	w.start()
+	w.eventually("all of them", func() bool { return settled(w, p, 38) })
+	w.account(t, p, chat, 38)
+	got := chat.Got()
+	if last := got[len(got)-1]; len(got) > 6 || !strings.HasPrefix(last.ID, "d-") || !strings.Contains(last.Body, fmt.Sprintf("and %d more", last.Count-15)) {
+		t.Errorf("%d messages, the last is %s", len(got), last.Body)
+	}
+}
+
+// switchable is a receiver whose answer can be changed.
+type switchable struct {
+	*httptest.Server
+	status atomic.Int32
+	asked  atomic.Int32
+}
+
+func (w *world) switchable(status int) (project.Project, *switchable) {
+	w.t.Helper()
+	p, chat := w.project(webhook.Generic, "")
+	s := &switchable{}
+	s.status.Store(int32(status))
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		s.asked.Add(1)
+		if status := s.status.Load(); status != http.StatusOK {
+			http.Error(answer, "not now: "+r.URL.String(), int(status))
+			return
+		}
+		chat.Serve(answer, r)
+	}))
+	w.t.Cleanup(s.Close)
+	w.setAddress(p, s.URL+strings.TrimPrefix(chat.Address(), chat.URL()))
+	w.allowed = append(w.allowed, s.Listener.Addr().String())
+	return p, s
+}
+
+func (w *world) setAddress(p project.Project, address string) {
+	w.t.Helper()
+	if err := w.store.SetAlerts(w.t.Context(), p.Name, project.Alerts{WebhookURL: project.NewSecret(address), Format: "generic"}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) letters(want int) []stream.Letter {
+	w.t.Helper()
+	var found []stream.Letter
+	w.eventually(fmt.Sprintf("%d dead letters", want), func() bool {
+		page, err := outbox.NewLetters(w.js).List(w.t.Context(), 0, 100)
+		found = page.Letters
+		return err == nil && len(found) == want
+	})
+	return found
+}
+
+func (w *world) state(p project.Project, id, state string) {
+	w.t.Helper()
+	w.eventually(id+" "+state, func() bool { return w.deliveries(p)[id].State == state })
+}
+
+func TestARejectedMessageIsADeadLetterAndItsReplayDeliversIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, receiver := w.switchable(http.StatusBadRequest)
+	w.start()
+	w.event(p, "refused at first", true)
+	letters := w.letters(1)
+	if l := letters[0]; l.Reason != reasonRejected || l.Stream != outbox.Stream || l.Seq == 0 {
+		t.Errorf("the letter is %+v", l)
+	}
+	id := w.only(p, "failed")
+	receiver.status.Store(http.StatusOK)
+	if _, err := outbox.NewLetters(w.js).Replay(t.Context(), letters[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	w.state(p, id, "delivered")
+	w.letters(0)
+	if info, err := w.topology.Lag(t.Context(), stream.Name(stream.Events, 0)); err != nil || info.LastSeq > 1 {
+		t.Errorf("the replay put something on the stream of events: %+v, %v", info, err)
+	}
+	w.secretFree(p)
+}
+
+// only waits until a project's one notification is in a state, and gives its id.
+func (w *world) only(p project.Project, state string) string {
+	w.t.Helper()
+	id := ""
+	w.eventually("a notification "+state, func() bool {
+		for found, d := range w.deliveries(p) {
+			id = found
+			return d.State == state
+		}
+		return false
+	})
+	return id
+}
+
+func TestADeadAddressIsGivenUpUntilItIsChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, receiver := w.switchable(http.StatusGone)
+	w.start()
+	for i := range 3 {
+		w.event(p, fmt.Sprintf("event %d", i), true)
+		w.letters(i + 1)
+	}
+	if n := receiver.asked.Load(); n != 1 {
+		t.Errorf("an address that is gone was asked %d times", n)
+	}
+	for i, l := range w.letters(3) {
+		if l.Reason != reasonDisabled {
+			t.Errorf("letter %d is %+v", i, l)
+		}
+	}
+	receiver.status.Store(http.StatusOK)
+	address := receiver.URL + strings.TrimPrefix(w.chats[0].Address(), w.chats[0].URL())
+	w.setAddress(p, address+"?changed=1")
+	w.eventually("one of those after the change", func() bool { // it is noticed within a second
+		w.event(p, "after the change", true)
+		return len(w.chats[0].Got()) > 0
+	})
+	w.secretFree(p)
+}
+
+func TestAChangedAddressEndsTheWaitOfABackOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.cfg.BackoffFirst, w.cfg.BackoffMost = time.Hour, time.Hour
+	p, receiver := w.switchable(http.StatusServiceUnavailable)
+	w.start()
+	w.event(p, "waits", true)
+	w.eventually("one attempt", func() bool { return receiver.asked.Load() == 1 })
+	w.only(p, "attempt")
+	receiver.status.Store(http.StatusOK)
+	w.setAddress(p, receiver.URL+strings.TrimPrefix(w.chats[0].Address(), w.chats[0].URL())+"?changed=1")
+	w.only(p, "delivered")
+}
+
+func TestAMessageIsGivenUpAfterItsTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.cfg.GiveUpGeneric = 300 * time.Millisecond
+	p, receiver := w.switchable(http.StatusInternalServerError)
+	w.start()
+	w.event(p, "never taken", true)
+	if l := w.letters(1)[0]; l.Reason != reasonExpired || receiver.asked.Load() < 2 {
+		t.Errorf("after %d attempts: %+v", receiver.asked.Load(), l)
+	}
+	w.only(p, "failed")
+}
+
+func TestAlertsThatWereTurnedOffAreNotSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, receiver := w.switchable(http.StatusServiceUnavailable)
+	w.start()
+	w.event(p, "waits", true)
+	w.eventually("one attempt", func() bool { return receiver.asked.Load() > 0 })
+	if err := w.store.ClearAlerts(t.Context(), p.Name); err != nil {
+		t.Fatal(err)
+	}
+	id := w.only(p, "failed")
+	if d := w.deliveries(p)[id]; !strings.Contains(d.Detail, "turned off") {
+		t.Errorf("%+v", d)
+	}
+	w.letters(0)
+}
+
+func TestLikeLogsAreOneMessageWithACount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, chat := w.project(webhook.Mattermost, "error")
+	quiet, other := w.project(webhook.Mattermost, "")
+	w.start()
+	w.logs(p, "ERROR", 17, "from before somebody looked")
+	w.eventually("the streams are read", func() bool {
+		w.logs(p, "ERROR", 17, "probe")
+		return len(chat.Got()) > 0
+	})
+	before := len(chat.Got())
+	for i := range 20 { // over both shards
+		w.logs(p, "ERROR", 17, fmt.Sprintf("user %d timed out after %ds", i, i), fmt.Sprintf("user %d timed out after %ds", i+100, i))
+		w.logs(p, "INFO", 9, "all is well")
+		w.logs(quiet, "ERROR", 17, "nobody asked")
+	}
+	told := func() (storm, messages int) {
+		for _, g := range chat.Got()[before:] {
+			if strings.Contains(g.Body, "timed out") {
+				messages++
+				n := 0
+				if _, text, ok := strings.Cut(g.Body, `"text":"**`); ok {
+					_, _ = fmt.Sscanf(text, "%d ×", &n) // one without a count is one
+				}
+				storm += max(n, 1)
+			}
+		}
+		return storm, messages
+	}
+	w.eventually("forty are told of", func() bool { n, _ := told(); return n == 40 })
+	if n, messages := told(); messages > 4 {
+		t.Errorf("%d logs came in %d messages", n, messages)
+	}
+	if len(other.Got()) != 0 {
+		t.Errorf("a project that wants no logs got %d", len(other.Got()))
+	}
+}
+
+func TestLogsThatAreAlikeHaveOnePattern(t *testing.T) {
+	t.Parallel()
+	for _, like := range [][]string{
+		{"user 17 timed out after 30s", "user 99 timed out after 2.5s"},
+		{"id 4bf92f3577b34da6a3ce929d0e0e4736 failed", "id 00000000000000000000000000000001 failed"},
+		{`open "/tmp/a": denied`, `open "/var/log/x y": denied`},
+		{"request 6ba7b810-9dad-11d1-80b4-00c04fd430c8 from 10.0.0.1:443", "request 7ba7b811-9dad-11d1-80b4-00c04fd430c8 from 10.9.8.7:80"},
+		{"took=5ms  status=500", "took=7ms status=503"},
+	} {
+		if a, b := pattern(like[0]), pattern(like[1]); a != b || a == "" {
+			t.Errorf("%q is %q, and %q is %q", like[0], a, like[1], b)
+		}
+	}
+	for _, unlike := range [][]string{{"disk full", "disk failed"}, {"GET /a", "PUT /a"}} {
+		if a, b := pattern(unlike[0]), pattern(unlike[1]); a == b {
+			t.Errorf("%q and %q are both %q", unlike[0], unlike[1], a)
+		}
+	}
+}
+
+func FuzzPatternEndsAndIsBounded(f *testing.F) {
+	f.Add("user 17 'x")
+	f.Add("\xff\"\x00")
+	f.Fuzz(func(t *testing.T, message string) {
+		if got := pattern(message); len(got) > maxPattern+len(message) {
+			t.Errorf("%d bytes", len(got))
+		}
+	})
+}
+
+func TestQuotaWarningsComeOnceAWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, chat := w.project(webhook.Slack, "")
+	n := w.start()
+	day, month := quota.Windows(p.ID, time.Now())
+	limits := func(used, limit int64) []standing {
+		return []standing{{quota.DailyRecords, day, used, limit}, {quota.MonthlyBytes, month, 0, 0}}
+	}
+	alerts, err := w.store.Alerts(t.Context(), p.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, used := range []int64{10, 79, 80, 81, 99, 100, 150} {
+		if err := n.warn(t.Context(), p.ID, alerts, limits(used, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.eventually("two warnings", func() bool { return len(chat.Got()) == 2 })
+	day.Start = day.Start.Add(24 * time.Hour)
+	if err := n.warn(t.Context(), p.ID, alerts, limits(80, 100)); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("that of the next window", func() bool { return len(chat.Got()) == 3 })
+	var texts []string
+	for _, g := range chat.Got() {
+		texts = append(texts, g.Body)
+	}
+	for i, want := range []string{"80 %", "is spent", "80 %"} {
+		if !strings.Contains(texts[i], want) {
+			t.Errorf("warning %d is %s", i, texts[i])
+		}
+	}
+}
+
+func TestPaceHoldsTheWindowAndTheGap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := pace{perWindow: 3, window: time.Minute, gap: time.Second}
+		began := time.Now()
+		var at []time.Duration
+		for range 7 {
+			time.Sleep(time.Until(p.due(time.Now())))
+			p.sent(time.Now())
+			at = append(at, time.Since(began))
+		}
+		want := []time.Duration{0, time.Second, 2 * time.Second, time.Minute, 61 * time.Second, 62 * time.Second, 2 * time.Minute}
+		if !slices.Equal(at, want) {
+			t.Errorf("messages went at %v, want %v", at, want)
+		}
+	})
+}
+
+func TestBackoffGrowsToItsBoundWithChance(t *testing.T) {
+	t.Parallel()
+	for attempt, full := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 256 * time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute} {
+		for range 50 {
+			if wait := backoff(attempt, time.Second, 5*time.Minute); wait < full/2 || wait > full {
+				t.Errorf("attempt %d waits %s, want %s to %s", attempt, wait, full/2, full)
+			}
+		}
+	}
+}
+
+func TestSharesAreEvenAndNothingStaysUnworked(t *testing.T) {
+	t.Parallel()
+	units := []string{"watch", "0", "1", "2", "3"}
+	if take, give := share(nil, units, units, 1); len(take) != 5 || give != "" {
+		t.Errorf("alone: take %v, give %q", take, give)
+	}
+	if take, _ := share(nil, units, units, 2); len(take) != 3 {
+		t.Errorf("one of two takes %v", take)
+	}
+	if take, give := share([]string{"0", "1", "2", "3"}, nil, units, 2); len(take) != 0 || give != "3" {
+		t.Errorf("with too many: take %v, give %q", take, give)
+	}
+}

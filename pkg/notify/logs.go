@@ -1,0 +1,462 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/outbox"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/webhook"
+)
+
+const (
+	// rulesEvery is how often it is looked up which projects want logs.
+	rulesEvery = 2 * time.Second
+	// maxGroups bounds the groups of one project; further ones are told of
+	// together.
+	maxGroups = 100
+	// projectPage is how many projects are read at once.
+	projectPage = 1000
+)
+
+// rules are the least severities of the projects that want logs, by their id.
+type rules map[string]uint8
+
+// rules looks all projects up.
+func (n *Notifier) rules(ctx context.Context) (rules, error) {
+	found := rules{}
+	err := n.eachProject(ctx, func(p project.Project) error {
+		alerts, err := n.settings.of(ctx, p.ID)
+		switch {
+		case errors.Is(err, project.ErrNotFound), errors.Is(err, project.ErrNoKey):
+			return nil
+		case err != nil:
+			return err
+		}
+		if number := severityNumber(alerts.MinSeverity); number > 0 && alerts.WebhookURL.IsSet() {
+			found[p.ID] = number
+		}
+		return nil
+	})
+	return found, err
+}
+
+// severityNumber is OpenTelemetry's number of a severity as a project keeps it;
+// decode gives logs the same numbers.
+func severityNumber(word string) uint8 {
+	switch word {
+	case "trace", "trce", "finest", "verbose", "vrb":
+		return 1
+	case "debug", "dbg", "fine", "d":
+		return 5
+	case "info", "information", "informational", "inf", "i":
+		return 9
+	case "notice":
+		return 10
+	case "warn", "warning", "wrn", "w":
+		return 13
+	case "error", "err", "severe", "e":
+		return 17
+	case "critical", "crit", "dpanic":
+		return 18
+	case "alert", "panic":
+		return 19
+	case "fatal", "ftl", "emerg", "emergency", "f":
+		return 21
+	}
+	return 0
+}
+
+func (n *Notifier) eachProject(ctx context.Context, do func(project.Project) error) error {
+	for name := ""; ; {
+		page, err := n.deps.Projects.Projects(ctx, name, projectPage)
+		if err != nil {
+			return err
+		}
+		for _, p := range page {
+			if err := do(p); err != nil {
+				return err
+			}
+			name = p.Name
+		}
+		if len(page) < projectPage {
+			return nil
+		}
+	}
+}
+
+// watchLogs reads the streams of logs for as long as a project wants to be told
+// of some. While none does, it costs a look at the settings.
+func (n *Notifier) watchLogs(ctx context.Context) error {
+	for {
+		wanted, err := n.rules(ctx)
+		if err != nil {
+			return err
+		}
+		if len(wanted) > 0 {
+			if err := n.readLogs(ctx, wanted); err != nil {
+				return err
+			}
+		}
+		if err := pause(ctx, rulesEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// errNobody says that no project wants logs any more.
+var errNobody = errors.New("no project wants to be told of logs")
+
+// readLogs reads all shards, since the logs of one project are spread over them.
+func (n *Notifier) readLogs(ctx context.Context, wanted rules) error {
+	groups := newGroups(n, wanted)
+	group, ctx := errgroup.WithContext(ctx)
+	for shard := range n.deps.Queue.Shards() {
+		group.Go(func() error { return n.readShard(ctx, shard, groups) })
+	}
+	group.Go(func() error { return groups.run(ctx) })
+	if err := group.Wait(); !errors.Is(err, errNobody) {
+		return err
+	}
+	return nil
+}
+
+func logsKey(name string) string { return "logs." + name }
+
+// readShard counts the logs of one stream from where it was left; where that is
+// gone or nobody was there before, from what comes next.
+func (n *Notifier) readShard(ctx context.Context, shard int, groups *groups) error {
+	name := stream.Name(stream.Logs, shard)
+	info, err := n.deps.Queue.Lag(ctx, name)
+	if err != nil {
+		return err
+	}
+	from := info.LastSeq + 1
+	if seq, err := n.deps.Bucket.seq(ctx, logsKey(name)); err != nil {
+		return err
+	} else if seq != 0 && seq < from {
+		from = max(seq+1, info.FirstSeq)
+	}
+	consumer, err := n.deps.Queue.Consume(ctx, name, from, stream.ConsumerConfig{MaxBytes: 8 << 20})
+	if err != nil {
+		return err
+	}
+	defer consumer.Close()
+	m := matcher{shard: uint8(shard), groups: groups}
+	for {
+		delivery, err := consumer.Next(ctx)
+		if err != nil {
+			return err
+		}
+		m.match(delivery)
+		groups.reached(name, delivery.Seq)
+	}
+}
+
+// matcher finds the logs of a stream that somebody is to be told of.
+type matcher struct {
+	shard  uint8
+	groups *groups
+	reader record.Reader
+	log    record.Log
+}
+
+// match passes over the sections of projects that want nothing.
+func (m *matcher) match(delivery stream.Delivery) {
+	m.reader.Reset(delivery.Data)
+	idx := uint32(0)
+	for {
+		section, err := m.reader.NextSection()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				m.groups.n.deps.Logger.Warn("message not read", "stream", delivery.Stream, "seq", delivery.Seq, "err", err)
+			}
+			return
+		}
+		least, wanted := m.groups.wants(section.Project)
+		if section.Kind != record.KindLog {
+			continue
+		}
+		if !wanted {
+			idx += uint32(section.Rows)
+			continue
+		}
+		for {
+			ok, err := section.NextLog(&m.log)
+			if err != nil || !ok {
+				break
+			}
+			if m.log.SeverityNumber >= least {
+				m.groups.add(section.Project, clickhouse.RowID{Shard: m.shard, Seq: delivery.Seq, Idx: idx}, &m.log, delivery.Time)
+			}
+			idx++
+		}
+	}
+}
+
+// groups count logs by project, application and pattern.
+type groups struct {
+	n *Notifier
+
+	mu     sync.Mutex
+	wanted rules
+	seqs   map[string]uint64 // how far each stream is read
+	open   map[string]map[groupKey]*logGroup
+}
+
+type groupKey struct{ application, pattern string }
+
+// logGroup is logs that are alike. It is told of once Gather after its first,
+// and again each GroupEvery for as long as it goes on.
+type logGroup struct {
+	first  clickhouse.RowID // of those not told of
+	untold map[uint8]uint64 // by shard: the first message of those not told of
+	sample record.Log       // the same one
+	since  time.Time
+	count  int
+	told   time.Time // when it was last told of
+	due    time.Time
+}
+
+func newGroups(n *Notifier, wanted rules) *groups {
+	return &groups{n: n, wanted: wanted, seqs: map[string]uint64{}, open: map[string]map[groupKey]*logGroup{}}
+}
+
+func (g *groups) wants(projectID string) (uint8, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	least, ok := g.wanted[projectID]
+	return least, ok
+}
+
+func (g *groups) reached(stream string, seq uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seqs[stream] = seq
+}
+
+// overflow is the group of all that are too many groups.
+var overflow = groupKey{"", "other messages"}
+
+// add counts a log. It copies what it keeps.
+func (g *groups) add(projectID string, id clickhouse.RowID, l *record.Log, received time.Time) {
+	g.n.metrics.logs.Inc()
+	key := groupKey{l.Application, pattern(l.Data)}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	mine := g.open[projectID]
+	if mine == nil {
+		mine = map[groupKey]*logGroup{}
+		g.open[strings.Clone(projectID)] = mine
+	}
+	found := mine[key]
+	if found == nil && len(mine) >= maxGroups {
+		key = overflow
+		found = mine[key]
+	}
+	if found == nil {
+		found = &logGroup{untold: map[uint8]uint64{}}
+		mine[groupKey{strings.Clone(key.application), strings.Clone(key.pattern)}] = found
+	}
+	if _, ok := found.untold[id.Shard]; !ok {
+		found.untold[id.Shard] = id.Seq
+	}
+	if found.count++; found.count > 1 {
+		return
+	}
+	found.first, found.since = id, received
+	found.sample = record.Log{
+		Timestamp: l.Timestamp, Application: strings.Clone(l.Application), Severity: strings.Clone(l.Severity),
+		SeverityNumber: l.SeverityNumber, Data: strings.Clone(l.Data[:min(len(l.Data), maxSample)]), Host: strings.Clone(l.Host),
+	}
+	if found.told.IsZero() {
+		found.due = time.Now().Add(g.n.cfg.Gather)
+	}
+}
+
+// maxSample is how much of a log is kept to be shown, in bytes.
+const maxSample = 8 << 10
+
+// run tells of groups when they are due, until ctx ends.
+func (g *groups) run(ctx context.Context) error {
+	ticker := time.NewTicker(min(g.n.cfg.Gather, time.Second) / 4)
+	defer ticker.Stop()
+	looked, saved := time.Now(), time.Now()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := g.tell(ctx, time.Now()); err != nil {
+			return err
+		}
+		if time.Since(looked) > rulesEvery {
+			looked = time.Now()
+			if err := g.relook(ctx); err != nil {
+				return err
+			}
+		}
+		if time.Since(saved) > rulesEvery {
+			saved = time.Now()
+			if err := g.save(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// relook takes in changed settings.
+func (g *groups) relook(ctx context.Context) error {
+	wanted, err := g.n.rules(ctx)
+	if err != nil {
+		return err
+	}
+	if len(wanted) == 0 {
+		return errNobody
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.wanted = wanted
+	return nil
+}
+
+// dueGroup is a group that is to be told of, as it was then.
+type dueGroup struct {
+	projectID string
+	key       groupKey
+	logGroup
+}
+
+// collect takes what is due out of the groups, and forgets those that have
+// been silent since they were last told of.
+func (g *groups) collect(now time.Time) []dueGroup {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var due []dueGroup
+	for projectID, mine := range g.open {
+		for key, one := range mine {
+			switch {
+			case now.Before(one.due):
+			case one.count == 0:
+				delete(mine, key)
+			default:
+				due = append(due, dueGroup{projectID, key, *one})
+				clear(one.untold)
+				one.count, one.told, one.due = 0, now, now.Add(g.n.cfg.GroupEvery)
+			}
+		}
+		if len(mine) == 0 {
+			delete(g.open, projectID)
+		}
+	}
+	return due
+}
+
+// tell has what is due wait for its destination.
+func (g *groups) tell(ctx context.Context, now time.Time) error {
+	for _, one := range g.collect(now) {
+		alerts, err := g.n.settings.of(ctx, one.projectID)
+		if err != nil || !alerts.WebhookURL.IsSet() {
+			continue // it was turned off meanwhile
+		}
+		row, err := g.n.put(ctx, one.entry(g.n), alerts)
+		if err == nil {
+			err = g.n.putRows(ctx, []clickhouse.DeliveryRow{*row})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry is the alert about a group. Its id is made of the group's first log.
+func (d *dueGroup) entry(n *Notifier) outbox.Entry {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(d.key.application + "\x00" + d.key.pattern)) // never fails
+	id := fmt.Sprintf("l-%s-%08x", d.first, hash.Sum32())
+	m := webhook.Message{
+		ID: id, Kind: "logs", Project: projectName(d.projectID), Source: d.sample.Application, Severity: colourOf(d.sample.SeverityNumber),
+		Title: d.sample.Severity + ": " + firstLine(d.sample.Data), Text: d.sample.Data, Count: d.count, Time: time.Unix(0, d.sample.Timestamp),
+		Link: n.link(d.projectID, "logs", d.first.String()),
+	}
+	if d.count > 1 {
+		m.Title = fmt.Sprintf("%d × %s", d.count, m.Title)
+		m.Fields = []webhook.Field{{Key: "pattern", Value: d.key.pattern}}
+	}
+	if d.sample.Host != "" {
+		m.Fields = append(m.Fields, webhook.Field{Key: "host", Value: d.sample.Host})
+	}
+	return outbox.Entry{ID: id, Project: d.projectID, Since: d.since, Message: m.Bounded()}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// colourOf is the colour of an OpenTelemetry severity number.
+func colourOf(severity uint8) string {
+	switch {
+	case severity >= 17:
+		return "error"
+	case severity >= 13:
+		return "warn"
+	}
+	return "info"
+}
+
+// save notes how far the streams are read, where everything read was told of.
+// What is not is read again after a kill: its count may then be too high by
+// what was told of and not noted, and never too low.
+func (g *groups) save(ctx context.Context) error {
+	g.mu.Lock()
+	seqs := map[string]uint64{}
+	for name, seq := range g.seqs {
+		seqs[name] = seq
+	}
+	for _, mine := range g.open {
+		for _, one := range mine {
+			for shard, first := range one.untold {
+				name := stream.Name(stream.Logs, int(shard))
+				seqs[name] = min(seqs[name], first-1)
+			}
+		}
+	}
+	g.mu.Unlock()
+	for name, seq := range seqs {
+		if err := g.n.deps.Bucket.putSeq(ctx, logsKey(name), seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seq reads a position of the logs; 0 where there is none.
+func (b *Bucket) seq(ctx context.Context, key string) (seq uint64, err error) {
+	entry, err := b.get(ctx, key)
+	if err != nil || entry == nil {
+		return 0, err
+	}
+	return seq, json.Unmarshal(entry.Value(), &seq)
+}
+
+func (b *Bucket) putSeq(ctx context.Context, key string, seq uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := b.kv.Put(ctx, key, fmt.Append(nil, seq))
+	return err
+}
