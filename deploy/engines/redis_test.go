@@ -1,0 +1,151 @@
+package engines
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
+)
+
+// cache runs a Redis with redis.conf and the users' file, and is its socket.
+func cache(t *testing.T) string {
+	t.Helper()
+	server, err := exec.LookPath("redis-server")
+	if err != nil {
+		server, err = exec.LookPath("redis-check-rdb") // Debian's redis-tools has it under this name
+	}
+	if err == nil {
+		server, err = filepath.EvalSymlinks(server)
+	}
+	if err != nil {
+		t.Fatal("no redis-server on this machine: apt-get install redis-tools (or redis-server) and try again")
+	}
+	folder := t.TempDir()
+	sum := sha256.Sum256([]byte(secret))
+	digest := hex.EncodeToString(sum[:])
+	users := strings.NewReplacer("@INGEST_SHA256@", digest, "@ADMIN_SHA256@", digest).Replace(read(t, "redis-users.acl"))
+	settings := strings.ReplaceAll(read(t, "redis.conf"), "/etc/redis/users.acl", filepath.Join(folder, "users.acl"))
+	for name, text := range map[string]string{"users.acl": users, "redis.conf": settings} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	socket := filepath.Join(folder, "s")
+	command := exec.Command(server)
+	command.Args = []string{"redis-server", filepath.Join(folder, "redis.conf"), "--port", "0", "--unixsocket", socket, "--dir", folder}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	await(t, socket)
+	return socket
+}
+
+func await(t *testing.T, socket string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		if _, err := os.Stat(socket); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("redis-server does not listen")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// as connects as a user the way that the processes do.
+func as(t *testing.T, socket, user string) *redis.Client {
+	t.Helper()
+	client, err := project.OpenRedis("unix://" + user + ":" + secret + "@" + socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestIngestCachesTokensAndCountsQuotas(t *testing.T) {
+	t.Parallel()
+	client := as(t, cache(t), "ingest")
+	shared := project.NewRedisShared(client)
+	ctx := t.Context()
+	eventually(t, "the cache works", func() error { return shared.Store(ctx, "t:1:a", []byte("x"), time.Minute) })
+	eventually(t, "the cache works", func() error { _, err := shared.Load(ctx, "t:1:a"); return err })
+	eventually(t, "the cache works", func() error { return shared.Drop(ctx, "t:1:a") })
+	limiter := quota.NewRedis(client, quota.Config{})
+	limits := quota.Limits{Rate: 100, DailyRecords: 1000, MonthlyBytes: 1 << 20}
+	eventually(t, "quotas are counted in Redis", func() error {
+		_, err := limiter.Take(ctx, "p", limits, 1, 10)
+		if keys, scanErr := client.Exists(ctx, "q:{p}:rate").Result(); err == nil && scanErr == nil && keys == 0 && limiter.Stats().Fallbacks > 0 {
+			return context.DeadlineExceeded // decided without Redis: it was too slow this time
+		}
+		return err
+	})
+	if stats := limiter.Stats(); stats.RoundTrips == 0 || stats.Failures == stats.RoundTrips {
+		t.Errorf("no question to Redis was answered: %+v", stats)
+	}
+}
+
+// eventually tries until it works: the processes' own bounds of 50 ms are
+// passed on a busy machine now and then.
+func eventually(t *testing.T, what string, try func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not so: %s: %v", what, err)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+func TestEachUserOfRedisMayDoNothingElse(t *testing.T) {
+	t.Parallel()
+	socket := cache(t)
+	everybody := [][]any{
+		{"GET", "other"}, {"SET", "other", "1"}, {"FLUSHALL"}, {"FLUSHDB"}, {"KEYS", "*"}, {"SCAN", "0"}, {"CONFIG", "GET", "*"},
+		{"CONFIG", "SET", "dir", "/"}, {"ACL", "LIST"}, {"ACL", "SETUSER", "x", "on"}, {"SHUTDOWN"}, {"CLIENT", "LIST"},
+		{"CLIENT", "KILL", "TYPE", "normal"}, {"MONITOR"}, {"SAVE"}, {"REPLICAOF", "h", "1"}, {"MODULE", "LIST"}, {"SCRIPT", "FLUSH"}, {"PUBLISH", "c", "m"},
+		{"EVAL", "return redis.call('GET', 'other')", "0"}, {"EVAL", "return redis.call('GET', KEYS[1])", "1", "other"}, {"FUNCTION", "LIST"},
+	}
+	for user, more := range map[string][][]any{"ingest": nil, "admin": {{"GET", "t:1:a"}, {"SET", "t:1:a", "1"}}} {
+		client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, Username: user, Password: secret, DialTimeout: time.Minute, ReadTimeout: time.Minute})
+		for _, command := range append(more, everybody...) {
+			err := client.Do(t.Context(), command...).Err()
+			if !refused(err) {
+				t.Errorf("%s tries %v: %v", user, command, err)
+			}
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, options := range []*redis.Options{{}, {Username: "ingest", Password: "guess"}, {Password: secret}} {
+		options.Network, options.Addr = "unix", socket
+		client := redis.NewClient(options)
+		if err := client.Ping(t.Context()).Err(); err == nil {
+			t.Errorf("%q without the right password is let in", options.Username)
+		}
+		_ = client.Close() // it was refused
+	}
+}
+
+// refused tells an error for want of rights from others, as a command and as a
+// script get it.
+func refused(err error) bool {
+	return err != nil && (strings.HasPrefix(err.Error(), "NOPERM") || strings.Contains(err.Error(), "no permission") || strings.Contains(err.Error(), "can't access at least one of the keys"))
+}

@@ -1,0 +1,108 @@
+{{/* Names and labels. A process is one of ingest, writer, notifier, admin. */}}
+{{- define "logboom.name" -}}
+{{- if contains "logboom" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-logboom" .Release.Name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "logboom.labels" -}}
+{{ include "logboom.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{- define "logboom.selector" -}}
+app.kubernetes.io/name: logboom
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "logboom.image" -}}
+{{ .root.Values.image.prefix }}{{ .component }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{- end }}
+
+{{/* The Secret that holds a key: the operator's, or the chart's own for what is bundled. */}}
+{{- define "logboom.bundledKey" -}}
+{{- $b := .root.Values.bundled -}}
+{{- if or (and (eq .key "nats-url") $b.nats.enabled) (and (eq .key "redis-url") $b.redis.enabled) (and (eq .key "clickhouse-url") $b.clickhouse.enabled) -}}
+true
+{{- end -}}
+{{- end }}
+
+{{- define "logboom.existing" -}}
+{{ required "secret.existing: name the Secret with the addresses of your engines (or bundle engines, to try it out)" .Values.secret.existing }}
+{{- end }}
+
+{{- define "logboom.stop" -}}
+{{ add .Values.drainSeconds .Values.stopSeconds 10 }}
+{{- end }}
+
+{{/* One address of an engine, from the Secret that has it. */}}
+{{- define "logboom.secretEnv" -}}
+- name: LOGBOOM_{{ .name | upper | replace "-" "_" }}
+  valueFrom:
+    secretKeyRef:
+      {{- if include "logboom.bundledKey" (dict "root" .root "key" .name) }}
+      name: {{ include "logboom.name" .root }}-engines
+      key: {{ .component }}-{{ .name }}
+      {{- else if and (eq .name "secret-key") (not .root.Values.secret.existing) }}
+      name: {{ include "logboom.name" .root }}-engines
+      key: secret-key
+      {{- else }}
+      name: {{ include "logboom.existing" .root }}
+      key: {{ .key }}
+      {{- end }}
+{{- end }}
+
+{{/* Environment of a process. */}}
+{{- define "logboom.env" -}}
+{{- $root := .root -}}
+{{- $component := .component -}}
+{{- range $name, $key := .process.secretKeys }}
+{{ include "logboom.secretEnv" (dict "root" $root "component" $component "name" $name "key" $key) }}
+{{- end }}
+{{- range .process.bootstrapKeys }}
+- name: LOGBOOM_{{ . | upper | replace "-" "_" }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ $root.Values.secret.existing | default (printf "%s-engines" (include "logboom.name" $root)) }}
+      key: {{ . }}
+      optional: true
+{{- end }}
+- {name: LOGBOOM_SHARDS, value: {{ $root.Values.queue.shards | quote }}}
+- {name: LOGBOOM_STREAM_BYTES, value: {{ $root.Values.queue.streamBytes | quote }}}
+- {name: LOGBOOM_REPLICAS, value: {{ $root.Values.queue.replicas | quote }}}
+{{- if and $root.Values.clickhouseCluster (hasKey .process.secretKeys "clickhouse-url") }}
+- {name: LOGBOOM_CLICKHOUSE_CLUSTER, value: {{ $root.Values.clickhouseCluster | quote }}}
+{{- end }}
+{{- if ne .component "migrate" }}
+- {name: LOGBOOM_STOP_TIMEOUT, value: {{ printf "%vs" $root.Values.stopSeconds | quote }}}
+{{- end }}
+{{- range $name, $value := mergeOverwrite (deepCopy $root.Values.settings) (.process.settings | default dict) }}
+- {name: {{ $name }}, value: {{ $value | toString | quote }}}
+{{- end }}
+{{- end }}
+
+{{- define "logboom.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "logboom.security" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* KEDA where it is asked for, or there and told where Prometheus is. */}}
+{{- define "logboom.keda" -}}
+{{- $k := .Values.writer.autoscaling.keda -}}
+{{- if eq $k.mode "on" -}}
+{{- $_ := required "writer.autoscaling.keda.prometheusAddress: KEDA reads the writers' lag from Prometheus: give its address" $k.prometheusAddress -}}
+true
+{{- else if and (eq $k.mode "auto") $k.prometheusAddress (.Capabilities.APIVersions.Has "keda.sh/v1alpha1") -}}
+true
+{{- end -}}
+{{- end }}

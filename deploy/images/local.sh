@@ -1,0 +1,88 @@
+#!/bin/sh
+# Makes images of the engines and of every process where no registry can be
+# reached: local/nats, local/redis, local/clickhouse (the embedded engine,
+# served), and local/logboom-<process>. The cluster's tests run with them.
+# Needs Docker, Go, a Redis server (Debian's redis-tools carries one) and the
+# library that `make engine` fetches. With names as arguments it makes those
+# alone: nats, redis, clickhouse, ingest, writer, notifier, admin.
+set -eu
+cd "$(dirname "$0")/../.."
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/logboom-images-XXXXXX")
+trap 'rm -rf "$work"' EXIT INT TERM
+
+# libraries ROOT BINARY copies what a dynamic binary is linked with.
+libraries() {
+	ldd "$2" | grep -o '/[^ ]*' | while read -r file; do
+		mkdir -p "$1$(dirname "$file")"
+		cp -L "$file" "$1$file"
+	done
+}
+
+# root NAME makes an empty folder for the root of an image.
+root() {
+	mkdir -p "$work/$1/usr/local/bin" "$work/$1/etc" "$work/$1/tmp" "$work/$1/data"
+	echo 'nonroot:x:65532:65532:nonroot:/:/sbin/nologin' >"$work/$1/etc/passwd"
+	chmod 1777 "$work/$1/tmp"
+	echo "$work/$1"
+}
+
+# import NAME ENTRYPOINT makes the image local/NAME of the folder; /data belongs
+# to its user.
+import() {
+	tar -C "$work/$1" --owner=65532 --group=65532 -c . |
+		docker import -c 'USER 65532:65532' -c "ENTRYPOINT $2" ${3:+-c "$3"} - "local/$1:latest" >/dev/null
+	rm -rf "${work:?}/$1"
+	echo "local/$1"
+}
+
+nats() {
+	to=$(root nats)
+	CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$to/usr/local/bin/nats-server" github.com/nats-io/nats-server/v2
+	import nats '["/usr/local/bin/nats-server"]'
+}
+
+redis() {
+	to=$(root redis)
+	server=$(command -v redis-server || command -v redis-check-rdb) ||
+		{ echo "no Redis server on this machine: install redis-server or Debian's redis-tools" >&2; exit 1; }
+	cp -L "$server" "$to/usr/local/bin/redis-server"
+	libraries "$to" "$server"
+	import redis '["/usr/local/bin/redis-server"]'
+}
+
+clickhouse() {
+	to=$(root clickhouse)
+	library=${LOGBOOM_CLICKHOUSE_ENGINE:-$(go run -mod=readonly ./pkg/embedded/engine/fetch)}
+	CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$to/usr/local/bin/clickhouse" ./pkg/e2e/cluster/clickhouse
+	mkdir -p "$to/usr/local/lib"
+	cp -L "$library" "$to/usr/local/lib/libchdb.so"
+	libraries "$to" "$to/usr/local/bin/clickhouse"
+	libraries "$to" "$library"
+	import clickhouse '["/usr/local/bin/clickhouse"]' 'ENV LOGBOOM_CLICKHOUSE_ENGINE=/usr/local/lib/libchdb.so'
+}
+
+# process NAME is built as a release is, over an empty base: the same file, the
+# same user, the same entry point.
+process() {
+	to=$(root "$1")
+	CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags='-s -w' -o "$to/usr/local/bin/logboom" "./cmd/$1"
+	if [ -f /etc/ssl/certs/ca-certificates.crt ]; then
+		mkdir -p "$to/etc/ssl/certs"
+		cp -L /etc/ssl/certs/ca-certificates.crt "$to/etc/ssl/certs/"
+	fi
+	# Its Dockerfile comes by standard input: beside a file of that name BuildKit
+	# would look for one that says what to leave out.
+	docker build -q -f - --target prebuilt --build-arg BASE=scratch -t "local/logboom-$1:latest" "$to" <deploy/Dockerfile >/dev/null
+	rm -rf "$to"
+	echo "local/logboom-$1"
+}
+
+[ $# -gt 0 ] || set -- nats redis clickhouse ingest writer admin $(test ! -d cmd/notifier || echo notifier)
+for name; do
+	case $name in
+	nats | redis | clickhouse) $name ;;
+	ingest | writer | notifier | admin) process "$name" ;;
+	*) echo "no image is called $name" >&2; exit 1 ;;
+	esac
+done
