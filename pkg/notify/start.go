@@ -40,7 +40,7 @@ func Start(ctx context.Context, p *telemetry.Process, cfg Config, conn Connectio
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("notifier: %w", err)
 	}
-	if err := conn.Client.Migrate(ctx); err != nil {
+	if err := conn.Client.Prepare(ctx, p.Logger); err != nil {
 		return err
 	}
 	box, err := outbox.Open(ctx, conn.JetStream, outbox.Config{Partitions: conn.Topology.Shards(), Replicas: conn.Replicas})

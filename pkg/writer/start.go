@@ -21,7 +21,7 @@ func Start(ctx context.Context, p *telemetry.Process, cfg Config, conn Connectio
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("writer: %w", err)
 	}
-	if err := conn.Client.Migrate(ctx); err != nil {
+	if err := conn.Client.Prepare(ctx, p.Logger); err != nil {
 		return err
 	}
 	leases, err := conn.Topology.Leases(cfg.Member)
