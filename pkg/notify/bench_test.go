@@ -29,7 +29,7 @@ func BenchmarkMatchLogs(b *testing.B) {
 			}
 			message := record.AppendBatch(nil, &batch)
 			n := &Notifier{cfg: DefaultConfig(), deps: Deps{Logger: slog.New(slog.DiscardHandler)}, metrics: newMetrics(prometheus.NewRegistry())}
-			m := matcher{groups: newGroups(n, wanted)}
+			m := matcher{groups: newGroups(n, &ruleBook{wanted: wanted})}
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for i := range b.N {

@@ -16,6 +16,7 @@ import (
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/webhook"
+	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
 
 func TestManyEventsBecomeADigestThatSaysHowMany(t *testing.T) {
@@ -197,20 +198,16 @@ func TestLikeLogsAreOneMessageWithACount(t *testing.T) {
 	w := newWorld(t)
 	p, chat := w.project(webhook.Mattermost, "error")
 	quiet, other := w.project(webhook.Mattermost, "")
+	w.logs(p, "ERROR", 17, "from before anybody looked")
 	w.start()
-	w.logs(p, "ERROR", 17, "from before somebody looked")
-	w.eventually("the streams are read", func() bool {
-		w.logs(p, "ERROR", 17, "probe")
-		return len(chat.Got()) > 0
-	})
-	before := len(chat.Got())
+	w.eventually("the first look is over", func() bool { return w.looks.Load() > 1 })
 	for i := range 20 { // over both shards
 		w.logs(p, "ERROR", 17, fmt.Sprintf("user %d timed out after %ds", i, i), fmt.Sprintf("user %d timed out after %ds", i+100, i))
 		w.logs(p, "INFO", 9, "all is well")
 		w.logs(quiet, "ERROR", 17, "nobody asked")
 	}
 	told := func() (storm, messages int) {
-		for _, g := range chat.Got()[before:] {
+		for _, g := range chat.Got() {
 			if strings.Contains(g.Body, "timed out") {
 				messages++
 				n := 0
@@ -228,6 +225,27 @@ func TestLikeLogsAreOneMessageWithACount(t *testing.T) {
 	}
 	if len(other.Got()) != 0 {
 		t.Errorf("a project that wants no logs got %d", len(other.Got()))
+	}
+}
+
+func TestLogsRightAfterTheirSeverityWasSetAreToldOf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, chat := w.project(webhook.Slack, "")
+	second, other := w.project(webhook.Slack, "")
+	w.logs(first, "ERROR", 17, "before anybody asked")
+	w.start()
+	w.eventually("a look that finds no rules is over", func() bool { return w.looks.Load() > 1 })
+	for p, to := range map[*project.Project]*webhooktest.Chat{&first: chat, &second: other} {
+		_, err := w.store.ChangeAlerts(t.Context(), p.Name, func(a *project.Alerts) { a.MinSeverity = "error" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.logs(*p, "ERROR", 17, "at once")
+		w.eventually("it", func() bool { return len(to.Got()) == 1 })
+		if got := to.Got()[0]; !strings.Contains(got.Body, "at once") || strings.Contains(got.Body, "before") {
+			t.Errorf("got %+v", got)
+		}
 	}
 }
 

@@ -15,102 +15,36 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/outbox"
-	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
 const (
-	// rulesEvery is how often it is looked up which projects want logs.
-	rulesEvery = 2 * time.Second
+	// saveEvery is how often it is kept how far the logs are read.
+	saveEvery = 2 * time.Second
 	// maxGroups bounds the groups of one project; further ones are told of
 	// together.
 	maxGroups = 100
-	// projectPage is how many projects are read at once.
-	projectPage = 1000
 )
-
-// rules are the least severities of the projects that want logs, by their id.
-type rules map[string]uint8
-
-// rules looks all projects up.
-func (n *Notifier) rules(ctx context.Context) (rules, error) {
-	found := rules{}
-	err := n.eachProject(ctx, func(p project.Project) error {
-		alerts, err := n.settings.of(ctx, p.ID)
-		switch {
-		case errors.Is(err, project.ErrNotFound), errors.Is(err, project.ErrNoKey):
-			return nil
-		case err != nil:
-			return err
-		}
-		if number := severityNumber(alerts.MinSeverity); number > 0 && alerts.WebhookURL.IsSet() {
-			found[p.ID] = number
-		}
-		return nil
-	})
-	return found, err
-}
-
-// severityNumber is OpenTelemetry's number of a severity as a project keeps it;
-// decode gives logs the same numbers.
-func severityNumber(word string) uint8 {
-	switch word {
-	case "trace", "trce", "finest", "verbose", "vrb":
-		return 1
-	case "debug", "dbg", "fine", "d":
-		return 5
-	case "info", "information", "informational", "inf", "i":
-		return 9
-	case "notice":
-		return 10
-	case "warn", "warning", "wrn", "w":
-		return 13
-	case "error", "err", "severe", "e":
-		return 17
-	case "critical", "crit", "dpanic":
-		return 18
-	case "alert", "panic":
-		return 19
-	case "fatal", "ftl", "emerg", "emergency", "f":
-		return 21
-	}
-	return 0
-}
-
-func (n *Notifier) eachProject(ctx context.Context, do func(project.Project) error) error {
-	for name := ""; ; {
-		page, err := n.deps.Projects.Projects(ctx, name, projectPage)
-		if err != nil {
-			return err
-		}
-		for _, p := range page {
-			if err := do(p); err != nil {
-				return err
-			}
-			name = p.Name
-		}
-		if len(page) < projectPage {
-			return nil
-		}
-	}
-}
 
 // watchLogs reads the streams of logs for as long as a project wants to be told
 // of some. While none does, it costs a look at the settings.
 func (n *Notifier) watchLogs(ctx context.Context) error {
+	book := newRuleBook(n)
 	for {
-		wanted, err := n.rules(ctx)
-		if err != nil {
+		if err := book.look(ctx); err != nil {
 			return err
 		}
-		if len(wanted) > 0 {
-			if err := n.readLogs(ctx, wanted); err != nil {
+		if len(book.wanted) > 0 {
+			if err := n.readLogs(ctx, book); err != nil {
 				return err
 			}
 		}
-		if err := pause(ctx, rulesEvery); err != nil {
+		if err := n.deps.Bucket.forget(ctx, book.streams()); err != nil {
+			return err
+		}
+		if err := pause(ctx, idleLook); err != nil {
 			return err
 		}
 	}
@@ -120,13 +54,14 @@ func (n *Notifier) watchLogs(ctx context.Context) error {
 var errNobody = errors.New("no project wants to be told of logs")
 
 // readLogs reads all shards, since the logs of one project are spread over them.
-func (n *Notifier) readLogs(ctx context.Context, wanted rules) error {
-	groups := newGroups(n, wanted)
+func (n *Notifier) readLogs(ctx context.Context, book *ruleBook) error {
+	groups := newGroups(n, book)
 	group, ctx := errgroup.WithContext(ctx)
 	for shard := range n.deps.Queue.Shards() {
 		group.Go(func() error { return n.readShard(ctx, shard, groups) })
 	}
 	group.Go(func() error { return groups.run(ctx) })
+	group.Go(func() error { return groups.follow(ctx) })
 	if err := group.Wait(); !errors.Is(err, errNobody) {
 		return err
 	}
@@ -136,18 +71,20 @@ func (n *Notifier) readLogs(ctx context.Context, wanted rules) error {
 func logsKey(name string) string { return "logs." + name }
 
 // readShard counts the logs of one stream from where it was left; where that is
-// gone or nobody was there before, from what comes next.
+// gone, or nobody wanted any before, from what came since that was known.
 func (n *Notifier) readShard(ctx context.Context, shard int, groups *groups) error {
 	name := stream.Name(stream.Logs, shard)
 	info, err := n.deps.Queue.Lag(ctx, name)
 	if err != nil {
 		return err
 	}
-	from := info.LastSeq + 1
+	from := max(groups.begin[name]+1, info.FirstSeq)
 	if seq, err := n.deps.Bucket.seq(ctx, logsKey(name)); err != nil {
 		return err
 	} else if seq != 0 && seq < from {
 		from = max(seq+1, info.FirstSeq)
+	} else if err := n.deps.Bucket.putSeq(ctx, logsKey(name), from-1); err != nil {
+		return err
 	}
 	consumer, err := n.deps.Queue.Consume(ctx, name, from, stream.ConsumerConfig{MaxBytes: 8 << 20})
 	if err != nil {
@@ -158,6 +95,9 @@ func (n *Notifier) readShard(ctx context.Context, shard int, groups *groups) err
 	for {
 		delivery, err := consumer.Next(ctx)
 		if err != nil {
+			return err
+		}
+		if err := groups.await(ctx, name, delivery.Seq); err != nil {
 			return err
 		}
 		m.match(delivery)
@@ -208,10 +148,12 @@ func (m *matcher) match(delivery stream.Delivery) {
 
 // groups count logs by project, application and pattern.
 type groups struct {
-	n *Notifier
+	n     *Notifier
+	begin map[string]uint64 // by stream: messages after it are to be read
 
 	mu     sync.Mutex
-	wanted rules
+	book   *ruleBook
+	looked chan struct{}     // closed and replaced at each look into the book
 	seqs   map[string]uint64 // how far each stream is read
 	open   map[string]map[groupKey]*logGroup
 }
@@ -230,15 +172,58 @@ type logGroup struct {
 	due    time.Time
 }
 
-func newGroups(n *Notifier, wanted rules) *groups {
-	return &groups{n: n, wanted: wanted, seqs: map[string]uint64{}, open: map[string]map[groupKey]*logGroup{}}
+func newGroups(n *Notifier, book *ruleBook) *groups {
+	return &groups{
+		n: n, book: book, begin: book.before, looked: make(chan struct{}),
+		seqs: map[string]uint64{}, open: map[string]map[groupKey]*logGroup{},
+	}
 }
 
 func (g *groups) wants(projectID string) (uint8, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	least, ok := g.wanted[projectID]
+	least, ok := g.book.wanted[projectID]
 	return least, ok
+}
+
+// await waits until the book was looked into after the message had come: who
+// sets a severity and sends a log at once is told of it.
+func (g *groups) await(ctx context.Context, name string, seq uint64) error {
+	for {
+		g.mu.Lock()
+		known, looked := g.book.heads[name], g.looked
+		g.mu.Unlock()
+		if seq <= known {
+			return nil
+		}
+		select {
+		case <-looked:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// follow looks into the book again and again, until ctx ends or nobody wants
+// logs any more.
+func (g *groups) follow(ctx context.Context) error {
+	for {
+		if err := pause(ctx, busyLook); err != nil {
+			return err
+		}
+		next := *g.book // only this goroutine changes it
+		if err := next.look(ctx); err != nil {
+			return err
+		}
+		g.mu.Lock()
+		*g.book = next
+		close(g.looked)
+		g.looked = make(chan struct{})
+		g.mu.Unlock()
+		if len(next.wanted) == 0 {
+			return errNobody
+		}
+	}
 }
 
 func (g *groups) reached(stream string, seq uint64) {
@@ -293,7 +278,7 @@ const maxSample = 8 << 10
 func (g *groups) run(ctx context.Context) error {
 	ticker := time.NewTicker(min(g.n.cfg.Gather, time.Second) / 4)
 	defer ticker.Stop()
-	looked, saved := time.Now(), time.Now()
+	saved := time.Now()
 	for {
 		select {
 		case <-ticker.C:
@@ -303,34 +288,13 @@ func (g *groups) run(ctx context.Context) error {
 		if err := g.tell(ctx, time.Now()); err != nil {
 			return err
 		}
-		if time.Since(looked) > rulesEvery {
-			looked = time.Now()
-			if err := g.relook(ctx); err != nil {
-				return err
-			}
-		}
-		if time.Since(saved) > rulesEvery {
+		if time.Since(saved) > saveEvery {
 			saved = time.Now()
 			if err := g.save(ctx); err != nil {
 				return err
 			}
 		}
 	}
-}
-
-// relook takes in changed settings.
-func (g *groups) relook(ctx context.Context) error {
-	wanted, err := g.n.rules(ctx)
-	if err != nil {
-		return err
-	}
-	if len(wanted) == 0 {
-		return errNobody
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.wanted = wanted
-	return nil
 }
 
 // dueGroup is a group that is to be told of, as it was then.
@@ -459,4 +423,21 @@ func (b *Bucket) putSeq(ctx context.Context, key string, seq uint64) error {
 	defer cancel()
 	_, err := b.kv.Put(ctx, key, fmt.Append(nil, seq))
 	return err
+}
+
+// forget takes back the positions, once nobody wants logs: who wants some later
+// is told of those that come from then on.
+func (b *Bucket) forget(ctx context.Context, names []string) error {
+	for _, name := range names {
+		switch seq, err := b.seq(ctx, logsKey(name)); {
+		case err != nil:
+			return err
+		case seq == 0:
+			continue
+		}
+		if err := b.putSeq(ctx, logsKey(name), 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }

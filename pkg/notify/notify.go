@@ -38,6 +38,8 @@ type Ledger interface {
 type Projects interface {
 	AlertsByID(ctx context.Context, projectID string) (project.Alerts, error)
 	Projects(ctx context.Context, after string, limit int) ([]project.Project, error)
+	AlertsRevision(ctx context.Context) (uint64, error)
+	LogSeverities(ctx context.Context) (map[string]string, error)
 }
 
 // Deliverer makes one attempt; webhook.Sender is it.

@@ -165,3 +165,24 @@ func quotaEntry(projectID string, s standing, percent int) outbox.Entry {
 	}
 	return outbox.Entry{ID: m.ID, Project: projectID, Since: now, Message: m}
 }
+
+// projectPage is how many projects are read at once.
+const projectPage = 1000
+
+func (n *Notifier) eachProject(ctx context.Context, do func(project.Project) error) error {
+	for name := ""; ; {
+		page, err := n.deps.Projects.Projects(ctx, name, projectPage)
+		if err != nil {
+			return err
+		}
+		for _, p := range page {
+			if err := do(p); err != nil {
+				return err
+			}
+			name = p.Name
+		}
+		if len(page) < projectPage {
+			return nil
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +47,18 @@ type world struct {
 	allowed  []string // beside the chats
 	log      lockedBuffer
 	cfg      Config
+	looks    atomic.Int32 // how often a notifier asked who wants logs
+}
+
+// watched counts looks.
+type watched struct {
+	*project.Store
+	looks *atomic.Int32
+}
+
+func (p watched) AlertsRevision(ctx context.Context) (uint64, error) {
+	p.looks.Add(1)
+	return p.Store.AlertsRevision(ctx)
 }
 
 type lockedBuffer struct {
@@ -140,7 +153,7 @@ func (w *world) start() *notifier {
 	logger := slog.New(slog.NewJSONHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	n := &notifier{nc: js.Conn(), done: make(chan error, 1), Notifier: New(w.cfg, Deps{
 		Logger: logger, Registry: prometheus.NewRegistry(), Queue: topology, Ledger: topology.Ledger(), Outbox: box, Bucket: bucket,
-		Projects: w.store, Deliverer: w.sender(), Tables: w.client,
+		Projects: watched{w.store, &w.looks}, Deliverer: w.sender(), Tables: w.client,
 	})}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n.cancel = cancel

@@ -22,6 +22,13 @@ type sealed struct {
 	Box []byte `json:"box"`
 }
 
+// sealOverhead is what a box has beside its secret: a nonce of 12 bytes and a
+// tag of 16.
+const sealOverhead = 12 + 16
+
+// holdsText tells, without any key, whether the secret is more than nothing.
+func (s sealed) holdsText() bool { return len(s.Box) > sealOverhead }
+
 // keyring seals with one key and opens with several, so that keys can be
 // changed.
 type keyring struct {
