@@ -148,6 +148,10 @@ func TestAddressesOfPagesAndIssuerAreCheckedByName(t *testing.T) {
 		"public is no URL":   {Admin{PublicURL: "logs.example.org"}, "LOGBOOM_PUBLIC_URL"},
 		"ingest by ftp":      {Admin{IngestURL: "ftp://in"}, "LOGBOOM_INGEST_URL"},
 		"half an issuer":     {Admin{PublicURL: "https://l", OIDCIssuer: "https://a", OIDCClientID: "c"}, "LOGBOOM_OIDC_ISSUER"},
+		"proxies":            {Admin{TrustedProxies: []string{"10.20.0.0/16", "2001:db8::/32", "192.0.2.7/32"}}, ""},
+		"proxy by name":      {Admin{TrustedProxies: []string{"10.20.0.0/16", "proxy"}}, "LOGBOOM_TRUSTED_PROXIES"},
+		"proxy, mapped":      {Admin{TrustedProxies: []string{"::ffff:10.20.0.0/112"}}, "LOGBOOM_TRUSTED_PROXIES"},
+		"everybody a proxy":  {Admin{TrustedProxies: []string{"0.0.0.0/0"}}, "LOGBOOM_TRUSTED_PROXIES"},
 		"nowhere to go back": {Admin{OIDCIssuer: "https://a", OIDCClientID: "c", OIDCClientSecret: secret}, "LOGBOOM_PUBLIC_URL"},
 	} {
 		err := tc.settings.Validate()

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -136,13 +137,34 @@ type Admin struct {
 	PublicURL string `name:"public-url" help:"Where people reach the pages, such as https://logs.example.org. Without it pages are served on loopback only, unless this process is reached by https."`
 	IngestURL string `name:"ingest-url" help:"Where senders reach ingest, such as https://in.example.org, for the lines that pages offer; without it, the pages' own host and ingest's port."`
 
+	TrustedProxies []string `help:"Networks of the proxies in front of the pages, such as 10.20.0.0/16, separated by commas: whom a request is from is believed of their X-Forwarded-For, and of nobody else's."`
+
 	OIDCIssuer       string `name:"oidc-issuer" help:"OpenID Connect issuer of company accounts, as it spells itself. Users that exist here may sign in by their verified e-mail address."`
 	OIDCClientID     string `name:"oidc-client-id" help:"This installation's client ID at the issuer; its redirect address is PUBLIC-URL/sign-in/company/back."`
 	OIDCClientSecret Secret `name:"oidc-client-secret" help:"This installation's client secret at the issuer."`
 }
 
+// Proxies are the networks of TrustedProxies, of which Validate approved.
+func (a *Admin) Proxies() ([]netip.Prefix, error) {
+	networks := make([]netip.Prefix, len(a.TrustedProxies))
+	for i, entry := range a.TrustedProxies {
+		network, err := netip.ParsePrefix(entry)
+		if err != nil || network.Addr().Is4In6() {
+			return nil, fmt.Errorf("--trusted-proxies (%s): %.100q is no network such as 10.20.0.0/16", Variable("trusted-proxies"), entry)
+		}
+		if network.Bits() == 0 {
+			return nil, fmt.Errorf("--trusted-proxies (%s): %s is everybody, who could then say to be anybody", Variable("trusted-proxies"), entry)
+		}
+		networks[i] = network.Masked()
+	}
+	return networks, nil
+}
+
 // Validate refuses addresses of the wrong form and half of an issuer.
 func (a *Admin) Validate() error {
+	if _, err := a.Proxies(); err != nil {
+		return err
+	}
 	for _, address := range []struct{ setting, value string }{{"public-url", a.PublicURL}, {"ingest-url", a.IngestURL}} {
 		if address.value == "" {
 			continue

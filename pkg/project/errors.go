@@ -18,6 +18,7 @@ var (
 	ErrLastAdmin    = errors.New("the last admin must stay one: make another first")
 	ErrFull         = errors.New("there is room for no more: delete one that is not used")
 	ErrNoKey        = errors.New("LOGBOOM_SECRET_KEY is missing, or not the one that it was sealed with")
+	ErrBusy         = errors.New("too many passwords are looked at")
 	ErrUnavailable  = errors.New("the system of record does not answer")
 )
 

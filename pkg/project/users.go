@@ -35,6 +35,10 @@ type User struct {
 	Email   string    `json:"email"` // lower case
 	Role    Role      `json:"role"`
 	Created time.Time `json:"created"`
+
+	// PasswordChanges is how often the password was changed. Whoever signed in
+	// before the newest change is to sign in again.
+	PasswordChanges int `json:"password_changes,omitempty"`
 }
 
 type userDocument struct {
@@ -91,7 +95,7 @@ func (s *Store) newUser(ctx context.Context, email string, password Secret, role
 	if err != nil {
 		return userDocument{}, err
 	}
-	return userDocument{User{clean, role, now()}, hash}, nil
+	return userDocument{User{Email: clean, Role: role, Created: now()}, hash}, nil
 }
 
 // User finds a user by the address; ErrNotFound where there is none.
@@ -228,21 +232,84 @@ func (s *Store) putBack(ctx context.Context, old userDocument, revision uint64) 
 // SignIn finds the user whose address and password these are. ErrCredentials
 // says that one of them is wrong, never which, and takes as long either way.
 func (s *Store) SignIn(ctx context.Context, email string, password Secret) (User, error) {
+	u, _, err := s.signIn(ctx, email, password)
+	return u.User, err
+}
+
+func (s *Store) signIn(ctx context.Context, email string, password Secret) (found userDocument, revision uint64, err error) {
 	u := userDocument{PasswordHash: unknownUserHash}
 	if clean, err := cleanEmail(email); err == nil {
-		_, err = s.users.read(ctx, userKey(clean), &u)
+		revision, err = s.users.read(ctx, userKey(clean), &u)
 		if err != nil && !errors.Is(err, ErrNotFound) {
-			return User{}, err
+			return userDocument{}, 0, err
 		}
 	}
 	same, err := s.passwords.match(ctx, password, u.PasswordHash)
 	if err != nil {
-		return User{}, err
+		return userDocument{}, 0, err
 	}
 	if !same || u.Email == "" {
-		return User{}, ErrCredentials
+		return userDocument{}, 0, ErrCredentials
 	}
-	return u.User, nil
+	return u, revision, nil
+}
+
+// ChangePassword gives the user a new password in place of the old one;
+// ErrCredentials where that is not theirs, or no longer.
+func (s *Store) ChangePassword(ctx context.Context, email string, old, password Secret) (User, error) {
+	if err := checkPassword(password); err != nil {
+		return User{}, err
+	}
+	known, revision, err := s.signIn(ctx, email, old)
+	if err != nil {
+		return User{}, err
+	}
+	hash, err := s.passwords.hash(ctx, password)
+	if err != nil {
+		return User{}, err
+	}
+	return s.swapPassword(ctx, known, revision, hash)
+}
+
+// SetPassword gives the user a new password without asking for the old one: an
+// administrator's affair. Where two change it at once, one gets ErrCredentials.
+func (s *Store) SetPassword(ctx context.Context, email string, password Secret) (User, error) {
+	hash, err := s.passwords.hash(ctx, password)
+	if err != nil {
+		return User{}, err
+	}
+	known, revision, err := s.user(ctx, email)
+	if err != nil {
+		return User{}, err
+	}
+	return s.swapPassword(ctx, known, revision, hash)
+}
+
+// swapPassword replaces the password that was read at the revision. Where only
+// the role was changed meanwhile, it is kept; where the password was, that one
+// stands.
+func (s *Store) swapPassword(ctx context.Context, known userDocument, revision uint64, hash string) (User, error) {
+	for range changeAttempts {
+		changed := known
+		changed.PasswordHash = hash
+		changed.PasswordChanges++
+		_, err := s.users.swap(ctx, userKey(known.Email), changed, revision)
+		if err == nil {
+			return changed.User, nil
+		}
+		if !errors.Is(err, errSwapped) {
+			return User{}, err
+		}
+		before := known.PasswordHash
+		known, revision, err = s.user(ctx, known.Email)
+		if err != nil {
+			return User{}, err
+		}
+		if known.PasswordHash != before {
+			return User{}, ErrCredentials
+		}
+	}
+	return User{}, fmt.Errorf("user %s: %w: others change it without pause", known.Email, ErrUnavailable)
 }
 
 const firstAdminKey = "first-admin"
