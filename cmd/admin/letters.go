@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -60,7 +61,7 @@ func (d *deadLetters) letters(command string) int {
 }
 
 // withLetters does something with the letters of the queue at an address.
-func withLetters(ctx context.Context, address string, do func(context.Context, *stream.Letters, io.Writer) error) error {
+func withLetters(ctx context.Context, address string, do func(context.Context, *outbox.Letters, io.Writer) error) error {
 	reaching, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	nc, js, err := stream.Connect(reaching, address, stream.ConnectConfig{Name: "admin dead-letters"})
@@ -68,11 +69,11 @@ func withLetters(ctx context.Context, address string, do func(context.Context, *
 		return err
 	}
 	defer nc.Close()
-	return do(ctx, stream.NewLetters(js), os.Stdout)
+	return do(ctx, outbox.NewLetters(js), os.Stdout)
 }
 
 // list prints a table of all letters.
-func list(ctx context.Context, letters *stream.Letters, out io.Writer) error {
+func list(ctx context.Context, letters *outbox.Letters, out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tTIME\tSTREAM\tSEQ\tREASON\tBYTES\tDETAIL")
 	err := each(ctx, letters, func(l stream.Letter) error {
@@ -84,7 +85,7 @@ func list(ctx context.Context, letters *stream.Letters, out io.Writer) error {
 }
 
 // each calls do for every letter, page by page.
-func each(ctx context.Context, letters *stream.Letters, do func(stream.Letter) error) error {
+func each(ctx context.Context, letters *outbox.Letters, do func(stream.Letter) error) error {
 	for after := uint64(0); ; {
 		page, err := letters.List(ctx, after, stream.MaxLetterPage)
 		if err != nil {
@@ -104,7 +105,7 @@ func each(ctx context.Context, letters *stream.Letters, do func(stream.Letter) e
 
 // do replays what was asked for. All means those that there are at the start: a
 // message that cannot be stored this time either comes back as a new letter.
-func (r *replayLetters) do(ctx context.Context, letters *stream.Letters, out io.Writer) error {
+func (r *replayLetters) do(ctx context.Context, letters *outbox.Letters, out io.Writer) error {
 	if !r.All {
 		return replay(ctx, letters, r.ID, out)
 	}
@@ -121,7 +122,7 @@ func (r *replayLetters) do(ctx context.Context, letters *stream.Letters, out io.
 
 // replayEach goes on after a letter that has to stay, and ends where the queue
 // does not take any. A letter that went meanwhile was replayed by another.
-func replayEach(ctx context.Context, letters *stream.Letters, ids []uint64, out io.Writer) error {
+func replayEach(ctx context.Context, letters *outbox.Letters, ids []uint64, out io.Writer) error {
 	kept := 0
 	for _, id := range ids {
 		err := replay(ctx, letters, id, out)
@@ -140,7 +141,7 @@ func replayEach(ctx context.Context, letters *stream.Letters, ids []uint64, out 
 	return nil
 }
 
-func replay(ctx context.Context, letters *stream.Letters, id uint64, out io.Writer) error {
+func replay(ctx context.Context, letters *outbox.Letters, id uint64, out io.Writer) error {
 	ack, err := letters.Replay(ctx, id)
 	if err != nil {
 		return err

@@ -13,11 +13,13 @@ import (
 
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// newQueue is a real queue whose writer is done with messages 1 to 9 of LOGS_0.
-func newQueue(t *testing.T) (*stream.Topology, *embedded.NATS) {
+// newQueue is a real queue whose writer is done with messages 1 to 9 of LOGS_0,
+// and its dead letters.
+func newQueue(t *testing.T) (*stream.Topology, *outbox.Letters, *embedded.NATS) {
 	t.Helper()
 	server, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30})
 	if err != nil {
@@ -37,7 +39,7 @@ func newQueue(t *testing.T) (*stream.Topology, *embedded.NATS) {
 	if _, err := topology.Ledger().Commit(t.Context(), stream.WriterKey("LOGS_0"), position, 9); err != nil {
 		t.Fatal(err)
 	}
-	return topology, server
+	return topology, outbox.NewLetters(js), server
 }
 
 func openQueue(t *testing.T, js jetstream.JetStream) *stream.Topology {
@@ -64,10 +66,10 @@ func bury(t *testing.T, topology *stream.Topology, seqs ...uint64) {
 
 func TestListPrintsATableWithoutPayloads(t *testing.T) {
 	t.Parallel()
-	topology, server := newQueue(t)
+	topology, _, server := newQueue(t)
 	bury(t, topology, 3, 12)
 	var out bytes.Buffer
-	err := withLetters(t.Context(), server.URL(), func(ctx context.Context, letters *stream.Letters, _ io.Writer) error {
+	err := withLetters(t.Context(), server.URL(), func(ctx context.Context, letters *outbox.Letters, _ io.Writer) error {
 		return list(ctx, letters, &out)
 	})
 	const want = `
@@ -82,29 +84,29 @@ ID  TIME                  STREAM  SEQ  REASON  BYTES  DETAIL
 
 func TestReplayOfAllGoesOnAfterALetterThatHasToStay(t *testing.T) {
 	t.Parallel()
-	topology, _ := newQueue(t)
+	topology, letters, _ := newQueue(t)
 	bury(t, topology, 3, 12, 4)
 	var out bytes.Buffer
-	err := (&replayLetters{All: true}).do(t.Context(), topology.Letters(), &out)
+	err := (&replayLetters{All: true}).do(t.Context(), letters, &out)
 	if err == nil || err.Error() != "1 of 3 dead letters were kept" {
 		t.Errorf("got %v", err)
 	}
 	if got := out.String(); !strings.Contains(got, "1 replayed: message 1 of LOGS_0\n2 kept: ") || !strings.HasSuffix(got, "3 replayed: message 2 of LOGS_0\n") {
 		t.Errorf("printed:\n%s", got)
 	}
-	if left, err := topology.Letters().List(t.Context(), 0, 10); err != nil || len(left.Letters) != 1 || left.Letters[0].ID != 2 {
+	if left, err := letters.List(t.Context(), 0, 10); err != nil || len(left.Letters) != 1 || left.Letters[0].ID != 2 {
 		t.Errorf("left are %+v, %v", left, err)
 	}
 }
 
 func TestReplayOfOneTellsThatItIsNotThere(t *testing.T) {
 	t.Parallel()
-	topology, _ := newQueue(t)
+	topology, letters, _ := newQueue(t)
 	bury(t, topology, 3)
-	if err := (&replayLetters{ID: 1}).do(t.Context(), topology.Letters(), io.Discard); err != nil {
+	if err := (&replayLetters{ID: 1}).do(t.Context(), letters, io.Discard); err != nil {
 		t.Error(err)
 	}
-	if err := (&replayLetters{ID: 1}).do(t.Context(), topology.Letters(), io.Discard); !errors.Is(err, stream.ErrNoLetter) {
+	if err := (&replayLetters{ID: 1}).do(t.Context(), letters, io.Discard); !errors.Is(err, stream.ErrNoLetter) {
 		t.Errorf("got %v, want ErrNoLetter", err)
 	}
 }

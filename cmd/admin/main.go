@@ -12,10 +12,12 @@ import (
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/webhook"
 )
 
 type settings struct {
@@ -24,6 +26,7 @@ type settings struct {
 		New struct{} `cmd:"" help:"Print a new token, fit for LOGBOOM_BOOTSTRAP_TOKEN. It is known to no project yet."`
 	} `cmd:"" help:"Work with tokens."`
 	DeadLetters deadLetters `cmd:"" help:"Look at the messages that could not be stored, and replay them."`
+	Migrate     migrate     `cmd:"" help:"Make the streams, buckets and tables, or bring them up to date, and end."`
 }
 
 type serve struct {
@@ -35,6 +38,7 @@ type serve struct {
 	config.Admin      `embed:""`
 	config.Quotas     `embed:""`
 	config.Keys       `embed:""`
+	config.Webhooks   `embed:""`
 	config.Bootstrap  `embed:""`
 }
 
@@ -53,6 +57,9 @@ func run() int {
 	if read.Command == "token new" {
 		fmt.Println(project.NewToken().Reveal())
 		return 0
+	}
+	if read.Command == "migrate" {
+		return cfg.Migrate.run()
 	}
 	if strings.HasPrefix(read.Command, "dead-letters ") {
 		return cfg.DeadLetters.letters(read.Command)
@@ -84,13 +91,19 @@ func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn admin.C
 		return conn, err
 	}
 	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
+	self := stream.Member{Name: "admin", Version: telemetry.Version(), Ops: cfg.OpsAddr}
+	p.Go("presence", stream.NewPresence(js, self, p.Health.Ready, cfg.Replicas, p.Logger).Run)
 	conn.Store, err = project.Open(ctx, js, project.StoreConfig{
 		Replicas: cfg.Replicas, Defaults: cfg.defaults(), Key: project.NewSecret(cfg.SecretKey.Reveal()), OldKeys: oldKeys(cfg.OldSecretKeys),
 	})
 	if err != nil {
 		return conn, err
 	}
-	conn.Letters = stream.NewLetters(js)
+	conn.Queue, conn.Replicas = js, cfg.Replicas
+	conn.Letters = outbox.NewLetters(js)
+	if err := openWebhooks(&conn, cfg); err != nil {
+		return conn, err
+	}
 	conn.Graves, err = admin.OpenGraves(ctx, js, cfg.Replicas)
 	if err != nil {
 		return conn, err
@@ -102,12 +115,26 @@ func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn admin.C
 	}
 	p.OnStop("redis connection", func(context.Context) error { return client.Close() })
 	conn.Counters = quota.NewRedis(client, quota.Config{Logger: p.Logger})
-	conn.Client, err = clickhouse.Open(clickhouse.Config{URL: cfg.ClickHouseURL.Reveal()})
+	conn.Client, err = clickhouse.Open(clickhouse.Config{URL: cfg.ClickHouseURL.Reveal(), Cluster: cfg.ClickHouseCluster})
 	if err != nil {
 		return conn, err
 	}
 	p.OnStop("clickhouse connection", func(context.Context) error { return conn.Client.Close() })
 	return conn, nil
+}
+
+// openWebhooks is what test messages are sent with: the same as the notifier's.
+func openWebhooks(conn *admin.Connections, cfg serve) error {
+	keys := []string{cfg.SecretKey.Reveal()}
+	for _, old := range cfg.OldSecretKeys {
+		keys = append(keys, old.Reveal())
+	}
+	sender, signer, err := webhook.Open(cfg.WebhookAllow, keys...)
+	if err != nil {
+		return err
+	}
+	conn.Webhooks, conn.Signatures = sender, signer
+	return nil
 }
 
 func oldKeys(secrets []config.Secret) []project.Secret {

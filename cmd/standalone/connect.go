@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/clickhouse"
@@ -15,6 +16,7 @@ import (
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/webhook"
 )
 
 // defaultShards is stream.Config's own default, needed here to share the disk
@@ -26,6 +28,7 @@ const maxStreamBytes = 4 << 30
 
 // engines are what the services work over.
 type engines struct {
+	queue    jetstream.JetStream
 	topology *stream.Topology
 	store    *project.Store
 	graves   admin.Graves
@@ -33,6 +36,8 @@ type engines struct {
 	limiter  quota.Limiter
 	client   *clickhouse.Client
 	room     ingest.Room
+	sender   *webhook.Sender
+	signer   *webhook.Signer
 }
 
 func connect(ctx context.Context, p *telemetry.Process, cfg *settings) (engines, error) {
@@ -89,12 +94,18 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 		return err
 	}
 	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
+	self := stream.Member{Name: "standalone", Version: telemetry.Version(), Ops: cfg.OpsAddr}
+	p.Go("presence", stream.NewPresence(js, self, p.Health.Ready, 1, p.Logger).Run)
+	e.queue = js
 	e.topology, err = stream.Open(ctx, js, streams(cfg, server.MaxStore(), p))
 	if err != nil {
 		return err
 	}
 	key, err := project.LoadOrCreateKey(filepath.Join(cfg.DataDir, "secret.key"))
 	if err != nil {
+		return err
+	}
+	if e.sender, e.signer, err = webhook.Open(cfg.WebhookAllow, key.Reveal()); err != nil {
 		return err
 	}
 	if e.store, err = project.Open(ctx, js, project.StoreConfig{Defaults: cfg.defaults(), Key: key}); err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/embedded/engine"
 	"github.com/logboom/logboom/pkg/ingest"
+	"github.com/logboom/logboom/pkg/notify"
+	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/telemetry"
 	"github.com/logboom/logboom/pkg/writer"
@@ -26,6 +28,8 @@ type settings struct {
 	config.Quotas    `embed:""`
 	config.Admin     `embed:""`
 	config.Bootstrap `embed:""`
+	config.Webhooks  `embed:""`
+	config.Alerts    `embed:""`
 
 	DataDir          string     `default:"./data" help:"Folder of everything that is kept."`
 	ClickHouseURL    config.URL `name:"clickhouse-url" help:"A ClickHouse to use in place of the embedded one."`
@@ -90,9 +94,12 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 	if err := writer.Start(ctx, p, writing, writer.Connections{Topology: engines.topology, Client: engines.client}); err != nil {
 		return err
 	}
+	if err := startNotifier(ctx, p, cfg, engines); err != nil {
+		return err
+	}
 	adminAddr, err := admin.Start(ctx, p, cfg.Admin, cfg.defaults(), admin.Connections{
 		Store: engines.store, Client: engines.client, Graves: engines.graves, Counters: engines.limiter,
-		Letters: engines.topology.Letters(),
+		Letters: outbox.NewLetters(engines.queue), Webhooks: engines.sender, Signatures: engines.signer, Queue: engines.queue, Replicas: 1, IngestAddr: cfg.IngestAddr,
 	})
 	if err != nil {
 		return err
@@ -105,6 +112,14 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 		return err
 	}
 	return welcome(os.Stdout, made, reachable(ingestAddr), reachable(adminAddr))
+}
+
+func startNotifier(ctx context.Context, p *telemetry.Process, cfg *settings, e engines) error {
+	telling := notify.FromSettings(cfg.Alerts, cfg.PublicURL, cfg.defaults())
+	telling.Member = "standalone" // as with the writer
+	return notify.Start(ctx, p, telling, notify.Connections{
+		JetStream: e.queue, Topology: e.topology, Store: e.store, Client: e.client, Sender: e.sender, Replicas: 1,
+	})
 }
 
 // reachable is an address that this machine can be reached at: a listener on

@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,12 +24,20 @@ GET    /projects/:project/settings member
 PUT    /projects/:project/settings admin
 GET    /projects/:project/alerts member
 PUT    /projects/:project/alerts admin
+POST   /projects/:project/alerts/test admin
+GET    /projects/:project/alerts/secret admin
+GET    /projects/:project/deliveries member
 GET    /projects/:project/usage member
-GET    /projects/:project/logs member
-GET    /projects/:project/events member
 GET    /dead-letters admin of all projects
 POST   /dead-letters/:id/replay admin of all projects
 GET    /openapi.json anyone
+GET    /projects/:project/logs member
+GET    /projects/:project/events member
+GET    /projects/:project/histogram member
+GET    /projects/:project/facets member
+GET    /projects/:project/logs/:id/context member
+GET    /projects/:project/logs/export member
+GET    /projects/:project/tail member
 `
 
 func TestRouteTableNamesEveryRole(t *testing.T) {
@@ -121,6 +130,9 @@ func TestKeysOfTwoProjectsNeverMeet(t *testing.T) {
 					if r.access == anyone || r.path == "/projects/:project" && r.method == http.MethodDelete && asked == own && role == project.RoleAdmin {
 						continue // what it may delete is needed further on
 					}
+					if slices.Contains(r.media, mediaEvents) && asked == own {
+						continue // it does not end; TestTail… follow it
+					}
 					answer := send(s, r.method, r.address(asked), key, `{"retention_days":30}`)
 					checkDescribed(t, s, r.method, r.address(asked), answer)
 					if want := r.expected(own == asked, role); want != answer.Code {
@@ -145,8 +157,8 @@ func (r route) expected(own bool, role project.Role) int {
 		return http.StatusNotFound
 	case r.access == manager && role == project.RoleMember:
 		return http.StatusForbidden
-	case r.method == http.MethodDelete:
-		return http.StatusNotFound // the token is nobody's
+	case r.method == http.MethodDelete, strings.HasSuffix(r.path, "/:id/context"):
+		return http.StatusNotFound // the token is nobody's, and the log
 	case r.method == http.MethodPost, r.method == http.MethodPut && strings.HasSuffix(r.path, "/alerts"):
 		return http.StatusBadRequest
 	}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/logboom/logboom/pkg/admin/web"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/telemetry"
@@ -28,6 +30,7 @@ type Reader interface {
 	Logs(ctx context.Context, q clickhouse.LogQuery) (clickhouse.LogPage, error)
 	Events(ctx context.Context, q clickhouse.EventQuery) (clickhouse.EventPage, error)
 	Usage(ctx context.Context, project string, from, to time.Time) ([]clickhouse.UsageHour, error)
+	Explorer
 }
 
 // Directory is the record of projects, their tokens and alerts, and of API keys;
@@ -55,6 +58,10 @@ type Config struct {
 	MaxConnections int           // open connections; further ones wait to be accepted
 	QueryTimeout   time.Duration // of one question to ClickHouse
 	DrainTimeout   time.Duration // for requests under way when the process stops
+
+	// TrustedProxies may say with X-Forwarded-For whom a request is from; none:
+	// it is from the connection's other end.
+	TrustedProxies []netip.Prefix
 }
 
 // DefaultConfig suits people and scripts; nothing of high volume comes here.
@@ -84,6 +91,12 @@ type Deps struct {
 
 	// Letters are the dead letters. Without them (nil) their routes answer 503.
 	Letters Letters
+
+	// Deliveries are the notifications; Webhooks send test messages, and
+	// Signatures know what generic ones are signed with. Each may be nil.
+	Deliveries Deliveries
+	Webhooks   Webhooks
+	Signatures Signatures
 }
 
 // Server answers the admin routes.
@@ -94,6 +107,10 @@ type Server struct {
 	cleanup     *cleanup
 	restoration *restoration
 	description openAPI
+	tails       *tails
+
+	pages *web.Pages // nil: there are none
+	trail Trail      // nil: changes are not kept
 }
 
 // maxHeaderBytes bounds a request's head.
@@ -104,9 +121,15 @@ func New(cfg Config, deps Deps) *Server {
 	if deps.Letters == nil {
 		deps.Letters = noLetters{}
 	}
-	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), cleanup: newCleanup(deps), restoration: newRestoration(deps)}
+	if deps.Deliveries == nil {
+		deps.Deliveries = noDeliveries{}
+	}
+	if deps.Webhooks == nil {
+		deps.Webhooks = noWebhooks{}
+	}
+	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), cleanup: newCleanup(deps), restoration: newRestoration(deps), tails: newTails()}
 	s.echo.HTTPErrorHandler = s.answerError
-	s.echo.IPExtractor = echo.ExtractIPDirect()
+	s.echo.IPExtractor = clientAddress(cfg.TrustedProxies)
 	s.echo.Pre(telemetry.NewRequests("admin", deps.Logger, deps.Registry).Observe)
 	s.echo.GET("/livez", echo.WrapHandler(http.HandlerFunc(deps.Health.Livez)))
 	s.echo.GET("/readyz", echo.WrapHandler(http.HandlerFunc(deps.Health.Readyz)))
@@ -138,5 +161,6 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.deps.Logger.Handler(), slog.LevelDebug),
 	}
+	server.RegisterOnShutdown(s.tails.stop)
 	return telemetry.Serve(ctx, server, netutil.LimitListener(listener, s.cfg.MaxConnections), s.cfg.DrainTimeout)
 }

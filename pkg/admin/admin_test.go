@@ -260,7 +260,7 @@ func TestFailuresOfTheStoreAreAnsweredWithoutItsWords(t *testing.T) {
 		"query_timeout":       {nil, http.StatusServiceUnavailable},
 		"query_too_expensive": {fmt.Errorf("code 307: %w", clickhouse.ErrTooExpensive), http.StatusBadRequest},
 	} {
-		for _, kind := range []string{"logs", "events", "usage"} {
+		for _, kind := range []string{"logs", "events", "usage", "histogram", "facets", "logs/0-1-0/context", "logs/export", "tail"} {
 			answer := b.get(b.server(failing{tc.err}, 20*time.Millisecond), "/api/v1/projects/shop/"+kind)
 			var p struct{ Code string }
 			if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil || answer.Code != tc.status || p.Code != code {

@@ -118,6 +118,9 @@ func (s schemas) operation(r route) operation {
 	if r.answer != nil {
 		good.Content = map[string]mediaType{"application/json": {Schema: s.of(r.answer)}}
 	}
+	for _, media := range r.media {
+		good.Content = withMedia(good.Content, media)
+	}
 	o.Responses[strconv.Itoa(r.status)] = good
 	for _, status := range r.problems() {
 		o.Responses[strconv.Itoa(status)] = response{
@@ -132,6 +135,15 @@ func (s schemas) operation(r route) operation {
 		o.Security = &[]map[string][]string{}
 	}
 	return o
+}
+
+// withMedia adds a media type whose text is described in words.
+func withMedia(content map[string]mediaType, media string) map[string]mediaType {
+	if content == nil {
+		content = map[string]mediaType{}
+	}
+	content[media] = mediaType{Schema: schema{Type: "string"}}
+	return content
 }
 
 // sent describes a route's body, which needs fewer fields than an answer has.
@@ -170,7 +182,8 @@ func parametersOf(r route) []parameter {
 	}
 	for _, name := range r.query {
 		p := parameter{Name: name, In: "query", Description: parameterNote(name), Schema: schema{Type: "string"}}
-		if name == "limit" {
+		switch name {
+		case "limit", "buckets", "before", "after":
 			p.Schema.Type = "integer"
 		}
 		list = append(list, p)
@@ -187,17 +200,25 @@ func parameterNote(name string) string {
 	case "token":
 		return "The token's ID."
 	case "id":
-		return "The dead letter's ID."
+		return "The ID of the dead letter, or of the log."
 	case "from":
 		return "The begin, included: RFC 3339 or the epoch in s, ms, us or ns."
 	case "to":
 		return "The end, not included: as from."
 	case "q":
-		return "Text that is looked for, in any case."
+		return "A query: words, \"text\", /expressions/ and field:value terms; see the README."
+	case "state":
+		return "A notification's state: queued, attempt, delivered, failed or coalesced; by default all."
 	case "limit":
 		return "How many a page holds at most: 1 to 1000, by default 100."
 	case "cursor":
 		return "The next of the page before."
+	case "buckets":
+		return "How many equally long ones: 1 to 1000, by default 60."
+	case "before", "after":
+		return "How many logs on this side: 0 to 500, by default 20."
+	case "format":
+		return "ndjson, one JSON object a line, or csv."
 	}
 	return ""
 }

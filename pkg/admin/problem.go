@@ -11,6 +11,7 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/problem"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/query"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
@@ -22,7 +23,7 @@ func problemOf(err error) problem.Problem {
 	if errors.As(err, &routing) {
 		return problem.OfRoute(routing.Code)
 	}
-	for _, class := range []func(error) (problem.Problem, bool){fieldProblem, bodyProblem, askerProblem, letterProblem} {
+	for _, class := range []func(error) (problem.Problem, bool){fieldProblem, queryProblem, bodyProblem, askerProblem, letterProblem} {
 		if p, ok := class(err); ok {
 			return p
 		}
@@ -50,6 +51,17 @@ func fieldProblem(err error) (problem.Problem, bool) {
 		return p, false
 	}
 	return p, true
+}
+
+// queryProblem is a text that is not a query: the offset is that of the byte
+// where something else was expected.
+func queryProblem(err error) (problem.Problem, bool) {
+	var bad *query.Error
+	if !errors.As(err, &bad) {
+		return problem.Problem{}, false
+	}
+	offset := int64(bad.Position)
+	return problem.Problem{Status: http.StatusBadRequest, Code: "invalid_query", Field: "q", Detail: bad.Error(), Offset: &offset}, true
 }
 
 // bodyProblem is a body that cannot be read at all.
@@ -87,6 +99,8 @@ func askerProblem(err error) (problem.Problem, bool) {
 		return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: errNoToken.Error()}, true
 	case errors.Is(err, project.ErrNotFound):
 		return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: "no such project"}, true
+	case errors.Is(err, clickhouse.ErrNoLog):
+		return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: clickhouse.ErrNoLog.Error()}, true
 	case errors.Is(err, project.ErrNameTaken):
 		return problem.Problem{Status: http.StatusConflict, Code: "name_taken", Detail: "there is a project of this name"}, true
 	case errors.Is(err, project.ErrFull):
@@ -105,6 +119,8 @@ func serverProblem(err error) problem.Problem {
 		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "queue_unavailable", Detail: "projects and keys could not be read or changed", RetryAfter: retryAfter}
 	case errors.Is(err, project.ErrNoKey):
 		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "secret_key_missing", Detail: "webhook addresses are kept sealed, and the server was not given the key for it: set LOGBOOM_SECRET_KEY"}
+	case errors.Is(err, errTailsFull):
+		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "too_many_tails", Detail: errTailsFull.Error(), RetryAfter: retryAfter}
 	case errors.Is(err, context.DeadlineExceeded):
 		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "query_timeout", Detail: "the question took too long; ask for a shorter time", RetryAfter: retryAfter}
 	}

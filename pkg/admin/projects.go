@@ -134,22 +134,33 @@ func (s *Server) oneProject(r *request) error { return r.JSON(http.StatusOK, r.p
 func (s *Server) deleteProject(r *request) error {
 	ctx, cancel := r.changing()
 	defer cancel()
-	if err := s.bury(ctx, r.project.ID); err != nil {
-		return err
+	gone, err := s.remove(ctx, r.project)
+	if gone.ID != "" {
+		s.changed(r, ProjectDeleted, gone, "")
 	}
-	gone, err := s.deps.Directory.DeleteProject(ctx, r.project.Name)
 	if err != nil {
 		return err
 	}
-	s.changed(r, ProjectDeleted, gone, "")
-	if gone.ID != r.project.ID { // made anew between the two steps
+	return r.NoContent(http.StatusNoContent)
+}
+
+// remove deletes the project and has its rows erased. What it gives is what was
+// deleted, also with an error.
+func (s *Server) remove(ctx context.Context, found project.Project) (project.Project, error) {
+	if err := s.bury(ctx, found.ID); err != nil {
+		return project.Project{}, err
+	}
+	gone, err := s.deps.Directory.DeleteProject(ctx, found.Name)
+	if err != nil {
+		return project.Project{}, err
+	}
+	if gone.ID != found.ID { // made anew between the two steps
 		err = s.bury(ctx, gone.ID)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		s.cleanup.wakeUp()
 	}
-	s.cleanup.wakeUp()
-	return r.NoContent(http.StatusNoContent)
+	return gone, err
 }
 
 // bury remembers that the project's rows are to be erased.

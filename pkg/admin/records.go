@@ -10,24 +10,22 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/decode"
+	"github.com/logboom/logboom/pkg/query"
 )
 
-// Bounds of a question.
-const (
-	maxQuery  = 1024 // bytes of q
-	maxCursor = 256
-)
+// maxCursor bounds a cursor, in bytes.
+const maxCursor = 256
 
 // logs answers a page of a project's logs, newest first.
 func (s *Server) logs(r *request) error {
-	q, err := s.question(r)
+	q, err := readQuestion(r, query.Logs)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Request().Context(), s.cfg.QueryTimeout)
 	defer cancel()
 	page, err := s.deps.Reader.Logs(ctx, clickhouse.LogQuery{
-		Project: r.project.ID, From: q.from, To: q.to, Contains: q.contains, Limit: q.limit, Cursor: q.cursor,
+		Project: r.project.ID, From: q.from, To: q.to, Filter: q.filter, Limit: q.limit, Cursor: q.cursor,
 	})
 	if err != nil {
 		return err
@@ -37,14 +35,14 @@ func (s *Server) logs(r *request) error {
 
 // events answers a page of a project's events, newest first.
 func (s *Server) events(r *request) error {
-	q, err := s.question(r)
+	q, err := readQuestion(r, query.Events)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Request().Context(), s.cfg.QueryTimeout)
 	defer cancel()
 	page, err := s.deps.Reader.Events(ctx, clickhouse.EventQuery{
-		Project: r.project.ID, From: q.from, To: q.to, Contains: q.contains, Limit: q.limit, Cursor: q.cursor,
+		Project: r.project.ID, From: q.from, To: q.to, Filter: q.filter, Limit: q.limit, Cursor: q.cursor,
 	})
 	if err != nil {
 		return err
@@ -54,9 +52,10 @@ func (s *Server) events(r *request) error {
 
 // question is what the query parameters ask for.
 type question struct {
-	from, to         time.Time
-	contains, cursor string
-	limit            int
+	from, to time.Time
+	filter   query.Query
+	cursor   string
+	limit    int
 }
 
 // fieldError says which parameter or field is wrong.
@@ -66,11 +65,8 @@ type fieldError struct {
 
 func (e *fieldError) Error() string { return e.field + ": " + e.detail }
 
-func (s *Server) question(c echo.Context) (question, error) {
-	q := question{contains: c.QueryParam("q"), cursor: c.QueryParam("cursor")}
-	if len(q.contains) > maxQuery {
-		return q, &fieldError{"q", "longer than " + strconv.Itoa(maxQuery) + " bytes"}
-	}
+func readQuestion(c echo.Context, kind query.Kind) (question, error) {
+	q := question{cursor: c.QueryParam("cursor")}
 	if len(q.cursor) > maxCursor {
 		return q, &fieldError{"cursor", "not one that was given out"}
 	}
@@ -78,8 +74,35 @@ func (s *Server) question(c echo.Context) (question, error) {
 	if q.limit, err = readLimit(c); err != nil {
 		return q, err
 	}
-	q.from, q.to, err = between(c)
+	q.filter, q.from, q.to, err = readFilter(c, kind)
 	return q, err
+}
+
+// readFilter reads what every question about records may name: a query and a
+// time.
+func readFilter(c echo.Context, kind query.Kind) (filter query.Query, from, to time.Time, err error) {
+	text := c.QueryParam("q")
+	if len(text) > query.MaxBytes {
+		return filter, from, to, &fieldError{"q", "longer than " + strconv.Itoa(query.MaxBytes) + " bytes"}
+	}
+	if filter, err = query.Parse(kind, text); err != nil {
+		return filter, from, to, err
+	}
+	from, to, err = between(c)
+	return filter, from, to, err
+}
+
+// readNumber reads a whole number of a parameter.
+func readNumber(c echo.Context, field string, otherwise, least, most int) (int, error) {
+	text := c.QueryParam(field)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, &fieldError{field, "not a number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most)}
+	}
+	return n, nil
 }
 
 // between reads the time that a question is about; zero bounds are not given.

@@ -69,7 +69,7 @@ func TestQuotaThatIsSetLaterCountsWhatWasSentBefore(t *testing.T) {
 	}
 	limiter := quota.NewMemory(quota.Config{})
 	limits := quota.Limits{DailyRecords: 1000}
-	r := newRestoration(Deps{Logger: slog.New(slog.DiscardHandler), Counters: limiter, Directory: b.store, Reader: b.client})
+	r := newRestoration(Deps{Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Counters: limiter, Directory: b.store, Reader: b.client})
 	thousand := limits.DailyRecords
 	changed, err := b.store.ChangeSettings(t.Context(), shop.Name, func(s *project.Settings) { s.DailyRecords = &thousand })
 	if err != nil {
@@ -88,7 +88,7 @@ func (b *bench) projectSince(t *testing.T, name string, hour time.Time) project.
 	t.Helper()
 	for {
 		p := b.project(t, name)
-		if day, month := quota.Windows(p.ID, hour.Add(time.Minute)); !day.Start.After(hour) && !month.Start.After(hour) {
+		if day, month := quota.Windows(p.ID, time.Now()); !day.Start.After(hour) && !month.Start.After(hour) {
 			return p
 		}
 		name += "x"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
 )
 
@@ -28,14 +27,14 @@ type route struct {
 	needs   []string     // fields that the body must have; without the others it is taken too
 	status  int          // of the good answer
 	answer  reflect.Type // nil: no body
+	media   []string     // of the good answer, where that is no JSON
 	refuses []int        // statuses beside those that every route may answer
 }
 
 // routes is the route table.
 func (s *Server) routes() []route {
 	page := []string{"limit", "cursor"}
-	search := []string{"q", "from", "to", "limit", "cursor"}
-	return []route{
+	return append([]route{
 		{
 			method: http.MethodPost, path: "/projects", access: owner, handle: s.createProject,
 			summary: "Make a project.", body: reflect.TypeFor[nameBody](), needs: []string{"name"},
@@ -92,19 +91,25 @@ func (s *Server) routes() []route {
 			status: http.StatusOK, answer: reflect.TypeFor[alertsBody](),
 		},
 		{
+			method: http.MethodPost, path: "/projects/:project/alerts/test", access: manager, handle: s.testAlerts,
+			summary: "Send a test message to where the project's alerts go, and say what became of it.",
+			status:  http.StatusOK, answer: reflect.TypeFor[testResult](), refuses: []int{http.StatusBadRequest},
+		},
+		{
+			method: http.MethodGet, path: "/projects/:project/alerts/secret", access: manager, handle: s.alertsSecret,
+			summary: "Show the secret that messages of the generic format are signed with (Standard Webhooks).",
+			status:  http.StatusOK, answer: reflect.TypeFor[signingSecret](),
+		},
+		{
+			method: http.MethodGet, path: "/projects/:project/deliveries", access: member, handle: s.deliveries,
+			summary: "List notifications by when they were queued, newest first: state, attempts, and the service's last answer.",
+			query:   []string{"state", "from", "to", "limit", "cursor"},
+			status:  http.StatusOK, answer: reflect.TypeFor[deliveryPage](), refuses: []int{http.StatusBadRequest},
+		},
+		{
 			method: http.MethodGet, path: "/projects/:project/usage", access: member, handle: s.usage,
 			summary: "Count records by hour of receipt: accepted, stored, and dropped by reason.", query: []string{"from", "to"},
 			status: http.StatusOK, answer: reflect.TypeFor[usageAnswer](), refuses: []int{http.StatusBadRequest},
-		},
-		{
-			method: http.MethodGet, path: "/projects/:project/logs", access: member, handle: s.logs,
-			summary: "Read logs, newest first.", query: search,
-			status: http.StatusOK, answer: reflect.TypeFor[clickhouse.LogPage](), refuses: []int{http.StatusBadRequest},
-		},
-		{
-			method: http.MethodGet, path: "/projects/:project/events", access: member, handle: s.events,
-			summary: "Read events, newest first.", query: search,
-			status: http.StatusOK, answer: reflect.TypeFor[clickhouse.EventPage](), refuses: []int{http.StatusBadRequest},
 		},
 		{
 			method: http.MethodGet, path: "/dead-letters", access: owner, handle: s.listLetters,
@@ -121,7 +126,7 @@ func (s *Server) routes() []route {
 			summary: "Describe this API.",
 			status:  http.StatusOK, answer: reflect.TypeFor[map[string]any](),
 		},
-	}
+	}, s.recordRoutes()...)
 }
 
 // lay registers the routes. Every path below apiRoot needs a key, also one that
@@ -133,7 +138,7 @@ func (s *Server) lay(routes []route) {
 		s.echo.Add(r.method, apiRoot+r.path, s.guarded(r))
 	}
 	s.echo.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
-		private := quiet(s.authenticate(next))
+		private := quiet(s.identify(next))
 		return func(c echo.Context) error {
 			if open[c.Path()] || !strings.HasPrefix(c.Request().URL.Path, apiRoot+"/") {
 				return next(c)

@@ -135,6 +135,12 @@ func fieldNotes() map[string]string {
 		"UsageHour.stored":        "Logs and events, as counted with their insert.",
 		"UsageHour.dropped":       "Records that were not stored, by reason. rate, daily_records and monthly_bytes were refused for that quota and never accepted, at least so many; others became dead letters.",
 		"UsageAmount.bytes":       "Of the records' text before compression.",
+		"Histogram.seconds":       "How long a bucket is.",
+		"Facets.total":            "Logs in all.",
+		"KeyFacet.count":          "Logs that have the key.",
+		"KeyFacet.many":           "It has too many values to count, so none are listed.",
+		"KeyFacet.values":         "The ten most frequent values.",
+		"LogContext.before":       "The oldest first; of the same application and host.",
 		"Settings.retention_days": "How long what is sent from now on is kept: 1 to 3650.",
 	}
 }

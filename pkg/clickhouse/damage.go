@@ -36,6 +36,8 @@ func Damaged(err error) bool {
 		return true
 	case 74, 76, 107: // cannot read, cannot open, is not there
 		return true
+	case 49, 395: // columns of unequal length, and what a column without its file has for a default
+		return true
 	}
 	return false
 }

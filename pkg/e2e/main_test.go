@@ -25,6 +25,7 @@ var builtOnce = sync.OnceValues(func() (string, error) {
 	command := exec.CommandContext(ctx, "go", "build", "-o", folder+"/",
 		"github.com/logboom/logboom/cmd/ingest",
 		"github.com/logboom/logboom/cmd/writer",
+		"github.com/logboom/logboom/cmd/notifier",
 		"github.com/logboom/logboom/cmd/admin",
 		"github.com/logboom/logboom/cmd/standalone",
 		"github.com/nats-io/nats-server/v2",

@@ -29,7 +29,7 @@ func TestLogComesBackAsItWasSent(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) || got.ID == "" || time.Since(got.Timestamp) > time.Minute {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
-		for query, hits := range map[string]int{"PAYMENT": 1, "refund": 0, `"7" f`: 1, "' OR 1=1": 0, "%": 0} {
+		for query, hits := range map[string]int{"PAYMENT": 1, "refund": 0, `"\"7\" f"`: 1, "' OR 1=1": 0, "%": 0} {
 			if p := s.page(t, "logs", url.Values{"q": {query}}); len(p.Logs) != hits {
 				t.Errorf("q=%s finds %d logs, not %d", query, len(p.Logs), hits)
 			}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/logboom/logboom/pkg/admin"
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/notify"
+	"github.com/logboom/logboom/pkg/outbox"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+// migrate makes what the processes would make at their start: the streams and
+// buckets, and the tables. Where it has run, the others need no right to make
+// anything.
+type migrate struct {
+	config.NATS       `embed:""`
+	config.ClickHouse `embed:""`
+	config.Queue      `embed:""`
+
+	Wait time.Duration `default:"2m" help:"How long to wait for engines that do not answer yet."`
+}
+
+// Validate refuses a time to wait that leaves none.
+func (m *migrate) Validate() error {
+	if m.Wait < time.Second {
+		return fmt.Errorf("--wait (%s): %s is under 1s", config.Variable("wait"), m.Wait)
+	}
+	return errors.Join(m.NATS.Validate(), m.ClickHouse.Validate(), m.Queue.Validate())
+}
+
+// run carries the command out and returns its exit code.
+func (m *migrate) run() int {
+	ctx, forget := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer forget()
+	ctx, cancel := context.WithTimeout(ctx, m.Wait)
+	defer cancel()
+	err := m.queue(ctx)
+	if err == nil {
+		err = m.tables(ctx)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "admin: migrate: %v\n", err)
+		return 1
+	}
+	fmt.Println("The queue, the buckets and the tables are as this version needs them.")
+	return 0
+}
+
+// queue makes the streams and buckets.
+func (m *migrate) queue(ctx context.Context) error {
+	nc, js, err := stream.Connect(ctx, m.NATSURL.Reveal(), stream.ConnectConfig{Name: "admin migrate"})
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	return patiently(ctx, func() error {
+		topology, err := stream.Open(ctx, js, stream.Config{Shards: m.Shards, Replicas: m.Replicas, MaxBytes: int64(m.StreamBytes)})
+		if err != nil {
+			return err
+		}
+		if _, err := project.Open(ctx, js, project.StoreConfig{Replicas: m.Replicas}); err != nil {
+			return err
+		}
+		if _, err := outbox.Open(ctx, js, outbox.Config{Partitions: topology.Shards(), Replicas: m.Replicas}); err != nil {
+			return err
+		}
+		if _, err := notify.OpenBucket(ctx, js, m.Replicas); err != nil {
+			return err
+		}
+		_, err = admin.OpenGraves(ctx, js, m.Replicas)
+		return err
+	})
+}
+
+// tables makes the database and brings its tables up to date.
+func (m *migrate) tables(ctx context.Context) error {
+	client, err := clickhouse.Open(clickhouse.Config{URL: m.ClickHouseURL.Reveal(), Cluster: m.ClickHouseCluster})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }() // it has done what it was to do
+	return patiently(ctx, func() error { return client.Migrate(ctx) })
+}
+
+// patiently tries until it works or ctx ends, and gives the last error.
+func patiently(ctx context.Context, try func() error) error {
+	waits := backoff.NewExponentialBackOff()
+	waits.MaxInterval = 5 * time.Second
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(waits.NextBackOff()):
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/logboom/logboom/pkg/project"
+)
+
+// table is every page and who may open it, to be changed with care.
+const table = `
+GET  / signed in
+GET  /sign-in anyone
+POST /sign-in anyone
+POST /sign-out anyone
+GET  /sign-in/company anyone
+GET  /sign-in/company/back anyone
+GET  /set-up anyone
+POST /set-up anyone
+POST /theme anyone
+GET  /account signed in
+POST /account signed in
+POST /account/password signed in
+GET  /projects signed in
+POST /projects admin of all projects
+GET  /new-project admin of all projects
+GET  /projects/:project member
+GET  /projects/:project/start member
+POST /projects/:project/start admin
+GET  /projects/:project/start/state member
+GET  /projects/:project/settings member
+POST /projects/:project/settings admin
+GET  /projects/:project/settings/tokens member
+POST /projects/:project/settings/tokens admin
+GET  /projects/:project/settings/tokens/:token/revoke admin
+POST /projects/:project/settings/tokens/:token/revoke admin
+GET  /projects/:project/settings/alerts member
+POST /projects/:project/settings/alerts admin
+POST /projects/:project/settings/alerts/off admin
+GET  /projects/:project/settings/quotas member
+POST /projects/:project/settings/quotas admin
+GET  /projects/:project/settings/delete admin
+POST /projects/:project/settings/delete admin
+GET  /installation/users admin of all projects
+POST /installation/users admin of all projects
+POST /installation/users/role admin of all projects
+GET  /installation/users/password admin of all projects
+POST /installation/users/password admin of all projects
+GET  /installation/users/delete admin of all projects
+POST /installation/users/delete admin of all projects
+GET  /installation/keys admin of all projects
+POST /installation/keys admin of all projects
+GET  /installation/keys/:key/revoke admin of all projects
+POST /installation/keys/:key/revoke admin of all projects
+GET  /installation/audit admin of all projects
+GET  /projects/:project/logs member
+GET  /projects/:project/logs/edit member
+GET  /projects/:project/logs/complete member
+POST /projects/:project/logs/views member
+POST /projects/:project/logs/views/delete member
+GET  /projects/:project/logs/:id/context member
+GET  /projects/:project/events member
+GET  /operations admin of all projects
+GET  /operations/dead-letters/:letter admin of all projects
+POST /operations/dead-letters/replay admin of all projects
+`
+
+func TestRouteTableNamesEveryRole(t *testing.T) {
+	t.Parallel()
+	got := "\n"
+	for _, r := range (&Pages{}).routes() {
+		got += fmt.Sprintf("%-4s %s %s\n", r.method, r.path, r.access)
+	}
+	if got != table {
+		t.Errorf("the route table is now%s", got)
+	}
+}
+
+func TestRouteWithoutRoleIsForNobody(t *testing.T) {
+	t.Parallel()
+	in := &request{project: project.Project{ID: "shop~1"}}
+	in.person.Email, in.person.Role = "one@example.org", project.RoleAdmin
+	if in.may((route{}).access) {
+		t.Error("an admin passes")
+	}
+}
+
+// TestEveryPageAsksForItsRole tries every route as everybody, on a project of
+// theirs and on another's.
+func TestEveryPageAsksForItsRole(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	mine, theirs := s.project(t, "mine"), s.project(t, "theirs")
+	people := map[string]*visitor{
+		"anonymous":       s.visitor(t),
+		"member of none":  s.as(t, s.user(t, "none@example.org", project.RoleMember)),
+		"member":          s.as(t, s.user(t, "member@example.org", project.RoleMember, mine)),
+		"admin of a few":  s.as(t, s.user(t, "few@example.org", project.RoleAdmin, mine)),
+		"admin of theirs": s.as(t, s.user(t, "their@example.org", project.RoleAdmin, theirs)),
+		"owner":           s.as(t, s.user(t, "owner@example.org", project.RoleAdmin)),
+	}
+	for _, r := range s.pages.routes() {
+		if r.access == anyone {
+			continue
+		}
+		path := strings.NewReplacer(":project", "mine", ":token", strings.Repeat("0", 32), ":key", strings.Repeat("0", 32)).Replace(r.path)
+		for who, visitor := range people {
+			answer := visitor.send(r.method, path, "application/x-www-form-urlencoded", strings.NewReader("confirm=&name="))
+			want := expected(r, who)
+			refused := answer.Code == http.StatusForbidden || answer.Code == http.StatusNotFound || answer.Header().Get("Location") == signInPath ||
+				strings.HasPrefix(answer.Header().Get("Location"), signInPath+"?")
+			switch {
+			case want == 0 && refused && !aboutNothing(r, answer.Code):
+				t.Errorf("%s %s: %s is answered %d", r.method, r.path, who, answer.Code)
+			case want == http.StatusSeeOther && (answer.Code != want || !refused), want > http.StatusSeeOther && answer.Code != want:
+				t.Errorf("%s %s: %s is answered %d, want %d", r.method, r.path, who, answer.Code, want)
+			}
+		}
+	}
+	for _, name := range []string{"mine", "theirs"} {
+		if found, err := s.store.Project(t.Context(), name); err != nil || found.Settings.RetentionDays != 30 {
+			t.Errorf("somebody changed %s: %+v, %v", name, found, err)
+		}
+	}
+}
+
+// aboutNothing tells whether the route is about a thing that the test does not
+// name: being let in, one learns that it is not there.
+func aboutNothing(r route, code int) bool {
+	return code == http.StatusNotFound && (strings.Contains(r.path, ":token") || strings.Contains(r.path, ":key") || strings.Contains(r.path, ":id") || strings.Contains(r.path, ":letter") ||
+		strings.HasPrefix(r.path, usersPath+"/"))
+}
+
+// expected is what a person's request is refused with; 0 where it is let in.
+func expected(r route, who string) int {
+	ofProject := strings.Contains(r.path, ":project")
+	switch {
+	case who == "anonymous":
+		return http.StatusSeeOther
+	case r.access == signedIn, who == "owner":
+		return 0
+	case r.access == owner:
+		return http.StatusForbidden
+	case ofProject && (who == "member of none" || who == "admin of theirs"):
+		return http.StatusNotFound
+	case r.access == manager && who == "member":
+		return http.StatusForbidden
+	}
+	return 0
+}
+
+func TestListShowsOnesOwnProjectsOnly(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	mine := s.project(t, "mine")
+	s.project(t, "theirs")
+	for who, visitor := range map[string]*visitor{
+		"member": s.as(t, s.user(t, "member@example.org", project.RoleMember, mine)),
+		"admin":  s.as(t, s.user(t, "few@example.org", project.RoleAdmin, mine)),
+	} {
+		for _, path := range []string{"/projects", "/projects?filter=their", "/projects?after=mine"} {
+			if page := visitor.get(path).Body.String(); strings.Contains(page, "theirs") {
+				t.Errorf("%s sees another's project at %s", who, path)
+			}
+		}
+		if page := visitor.get("/projects").Body.String(); !strings.Contains(page, "/projects/mine") {
+			t.Errorf("%s does not see their own", who)
+		}
+		gone, others := visitor.get("/projects/nobody-s/settings"), visitor.get("/projects/theirs/settings")
+		if gone.Code != others.Code || gone.Body.String() != strings.ReplaceAll(others.Body.String(), "theirs", "nobody-s") {
+			t.Errorf("%s can tell another's project from one that is not there", who)
+		}
+	}
+}
+
+func TestDeletedProjectsMembersAreNotMembersOfTheNextOfItsName(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	v := s.as(t, s.user(t, "member@example.org", project.RoleMember, s.project(t, "shop")))
+	owner := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
+	if answer := owner.post("/projects/shop/settings/delete", url.Values{"confirm": {"shop"}}); answer.Code != http.StatusSeeOther {
+		t.Fatalf("answer %d: %s", answer.Code, answer.Body)
+	}
+	s.project(t, "shop")
+	if answer := v.get("/projects/shop/settings"); answer.Code != http.StatusNotFound {
+		t.Errorf("answer %d", answer.Code)
+	}
+}

@@ -1,0 +1,101 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/logboom/logboom/pkg/project"
+)
+
+const freshPassword = "a longer password"
+
+// changePassword sends the form of the account page.
+func (v *visitor) changePassword(old, fresh, again string) (code int, page string) {
+	answer := v.post(accountPath+"/password", url.Values{"old": {old}, "password": {fresh}, "again": {again}})
+	if answer.Code == http.StatusSeeOther {
+		return answer.Code, answer.Header().Get("Location")
+	}
+	return answer.Code, answer.Body.String()
+}
+
+func TestPasswordChangedByItsOwnerEndsTheirOtherSessions(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	user := s.user(t, "one@example.org", project.RoleMember)
+	v, elsewhere, other := s.as(t, user), s.as(t, user), s.as(t, s.user(t, "two@example.org", project.RoleMember))
+	before := v.cookies[sessionCookie]
+	if code, at := v.changePassword(password, freshPassword, freshPassword); code != http.StatusSeeOther || at != accountPath+"?done=password-changed" {
+		t.Fatalf("answer %d: %s", code, at)
+	}
+	if change := s.service.last(); change.Action != "person.password_changed" || change.By != user.Email || change.Address == "" {
+		t.Errorf("written down: %+v", change)
+	}
+	replayed := s.visitor(t)
+	replayed.cookies[sessionCookie] = before
+	for name, tc := range map[string]struct {
+		who  *visitor
+		isIn bool
+	}{"this browser": {v, true}, "with the session before": {replayed, false}, "another browser": {elsewhere, false}, "another user": {other, true}} {
+		if tc.who.isIn() != tc.isIn {
+			t.Errorf("%s is in: %v", name, !tc.isIn)
+		}
+	}
+	if answer := s.visitor(t).signIn(user.Email, password); answer.Code == http.StatusSeeOther && answer.Header().Get("Location") == projectsPath {
+		t.Error("the old password is still good")
+	}
+	again := s.visitor(t)
+	if again.signIn(user.Email, freshPassword); !again.isIn() {
+		t.Error("the new password is not good")
+	}
+}
+
+func TestPasswordStaysUnlessTheFormIsRight(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	v := s.as(t, s.user(t, "one@example.org", project.RoleMember))
+	for name, tc := range map[string]struct {
+		old, fresh, again string
+		code              int
+		fault             string
+	}{
+		"not the old one":   {"not it", freshPassword, freshPassword, http.StatusForbidden, "old-fault"},
+		"typed differently": {password, freshPassword, "a long pasword", http.StatusBadRequest, "again-fault"},
+		"short":             {password, "short", "short", http.StatusBadRequest, "password-fault"},
+	} {
+		code, page := v.changePassword(tc.old, tc.fresh, tc.again)
+		if code != tc.code || !strings.Contains(page, `id="`+tc.fault+`"`) {
+			t.Errorf("%s: answer %d: %s", name, code, page)
+		}
+		if strings.Contains(page, tc.fresh) && tc.fresh != "short" || strings.Contains(page, "not it<") {
+			t.Errorf("%s: the page repeats a password", name)
+		}
+	}
+	if fresh := s.visitor(t); fresh.signIn("one@example.org", password).Code != http.StatusSeeOther || !v.isIn() || !fresh.isIn() {
+		t.Error("the old password or the session is gone")
+	}
+}
+
+func TestStolenSessionDoesNotHelpToGuessThePassword(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.closeSetUp(t)
+	user := s.user(t, "one@example.org", project.RoleMember)
+	thief := s.as(t, user)
+	looked := 0
+	for range 10 {
+		if code, _ := thief.changePassword("not it", freshPassword, freshPassword); code == http.StatusForbidden {
+			looked++
+		}
+		if thief.signIn(user.Email, "not it").Code == http.StatusUnauthorized {
+			looked++
+		}
+	}
+	if looked > 6 {
+		t.Errorf("%d guesses were looked at within a minute", looked)
+	}
+	if code, _ := thief.changePassword(password, freshPassword, freshPassword); code != http.StatusTooManyRequests {
+		t.Errorf("the right one during the pause: answer %d", code)
+	}
+}

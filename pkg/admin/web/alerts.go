@@ -1,0 +1,128 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/webhook"
+)
+
+// shownDeliveries is how many messages the page tells of.
+const shownDeliveries = 20
+
+// alertsView is where a project's alerts go, which, and what became of them.
+// The address is never in it, only its host and last characters.
+type alertsView struct {
+	Host, Last4 string
+	Format      string // as it was chosen: auto, or a service
+	Recognised  string // the service that the address is of; "": none that is known
+	Formats     []formatChoice
+	MinSeverity string
+	Deliveries  []clickhouse.Delivery
+	Known       bool // the deliveries could be read
+	State       string
+	Field       string // which one is wrong
+	Fault       string
+}
+
+// formatChoice is a chat service that may be chosen.
+type formatChoice struct {
+	Value, Name string
+}
+
+// formatNames are the chat services as they call themselves.
+var formatNames = map[string]string{
+	"auto": "Recognised from the address", "slack": "Slack", "discord": "Discord", "teams": "Microsoft Teams", "mattermost": "Mattermost",
+	"rocketchat": "Rocket.Chat", "googlechat": "Google Chat", "telegram": "Telegram", "generic": "Any other (signed JSON)",
+}
+
+func formatName(format string) string {
+	if name, ok := formatNames[format]; ok {
+		return name
+	}
+	return format
+}
+
+func (p *Pages) alertsPage(r *request) error {
+	current, err := p.deps.Directory.Alerts(r.Request().Context(), r.project.Name)
+	if err != nil {
+		return err
+	}
+	return r.showAlerts(http.StatusOK, current, alertsView{Format: current.Format, MinSeverity: current.MinSeverity})
+}
+
+// showAlerts shows the form as it is in v over the alerts as they are saved.
+func (r *request) showAlerts(status int, current project.Alerts, v alertsView) error {
+	redacted := current.Redacted()
+	v.Host, v.Last4 = redacted.Host, redacted.Last4
+	if format := webhook.Resolve(webhook.Auto, current.WebhookURL.Reveal()); redacted.Host != "" && format != webhook.Generic {
+		v.Recognised = formatName(string(format))
+	}
+	for _, format := range project.AlertFormats() {
+		v.Formats = append(v.Formats, formatChoice{format, formatName(format)})
+	}
+	r.tellDeliveries(&v)
+	return r.renderStatus(status, "alerts", view{Title: "Alerts · " + r.project.Name, Tab: "settings", Side: "alerts", Body: v})
+}
+
+// tellDeliveries adds what became of the newest messages, where that is known.
+func (r *request) tellDeliveries(v *alertsView) {
+	ctx, cancel := r.asking()
+	defer cancel()
+	page, err := r.pages.deps.Reader.Deliveries(ctx, clickhouse.DeliveryQuery{Project: r.project.ID, Limit: shownDeliveries})
+	if err != nil {
+		r.pages.deps.Logger.Warn("deliveries not shown", "project", r.project.Name, "err", err)
+		return
+	}
+	v.Known, v.Deliveries = true, page.Deliveries
+	at := slices.IndexFunc(page.Deliveries, func(d clickhouse.Delivery) bool { return d.State != "queued" && d.State != "coalesced" })
+	if at >= 0 {
+		v.State = page.Deliveries[at].State
+	}
+}
+
+// changeAlerts saves where alerts go. An address that is not given stays: it is
+// never shown, so that nobody can send it again.
+func (p *Pages) changeAlerts(r *request) error {
+	form, err := r.readForm()
+	if err != nil {
+		return err
+	}
+	address := strings.TrimSpace(form.Get("webhook_url"))
+	typed := alertsView{Format: form.Get("format"), MinSeverity: form.Get("min_severity")}
+	ctx, cancel := r.changing()
+	defer cancel()
+	_, err = p.deps.Directory.ChangeAlerts(ctx, r.project.Name, func(a *project.Alerts) {
+		if address != "" {
+			a.WebhookURL = project.NewSecret(address)
+		}
+		a.Format, a.MinSeverity = typed.Format, typed.MinSeverity
+	})
+	if field, fault, ok := faultOf(err); ok {
+		typed.Field, typed.Fault = field, fault
+		current, err := p.deps.Directory.Alerts(ctx, r.project.Name)
+		if err != nil {
+			return err
+		}
+		return r.showAlerts(http.StatusBadRequest, current, typed)
+	}
+	if err != nil {
+		return err
+	}
+	r.changed(ctx, "alerts.changed", "")
+	return r.goTo(r.projectPath("/settings/alerts?done=alerts-saved"))
+}
+
+// clearAlerts turns alerts off and forgets the address.
+func (p *Pages) clearAlerts(r *request) error {
+	ctx, cancel := r.changing()
+	defer cancel()
+	if err := p.deps.Directory.ClearAlerts(ctx, r.project.Name); err != nil {
+		return err
+	}
+	r.changed(ctx, "alerts.changed", "off")
+	return r.goTo(r.projectPath("/settings/alerts?done=alerts-off"))
+}

@@ -1,0 +1,221 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/query"
+)
+
+// The chart's own units; the browser stretches them.
+const (
+	chartWidth  = 1180
+	chartHeight = 80
+	chartFloor  = 78 // where bars stand
+	chartRoom   = 72 // the highest bar
+)
+
+// chartView is the chart of logs by time and severity.
+type chartView struct {
+	Width, Height int
+	Layers        []chartLayer // the lowest first
+	Dim           []chartLayer // outside of the selection
+	Lost          string       // outlines of the hours that lost something
+	Brush         *chartBrush
+	Legend        []legendEntry
+	Axis          []string
+	Text          string // what a reader of screens is told
+	Rows          []chartRow
+	Unit          string // per minute
+	From, Step    int64  // milliseconds
+	Bars          int
+	Total         uint64 // of the range
+	Selected      uint64 // of the selection
+	Narrowed      bool
+	SelText       string
+	LostTotal     uint64
+	Problem       string
+}
+
+// chartLayer is all bars of a severity as one path.
+type chartLayer struct {
+	Level, Path string
+}
+
+// chartBrush is the selection.
+type chartBrush struct{ X, Width, End float64 }
+
+// legendEntry is a severity's total.
+type legendEntry struct {
+	Level, Path string
+	Count       uint64
+	On          bool
+}
+
+// chartRow is a bar as a row of the table.
+type chartRow struct {
+	When  string
+	Count uint64
+}
+
+// readChart counts the range, whatever part of it is selected.
+func (p *Pages) readChart(ctx context.Context, r *request, s logState, filter query.Query) (chartView, error) {
+	length := s.To.Sub(s.From)
+	width := barWidth(length)
+	n := max(1, int(math.Round(float64(length)/float64(width))))
+	h, err := p.deps.Explorer.Histogram(ctx, clickhouse.HistogramQuery{Project: r.project.ID, From: s.From, To: s.To, Filter: filter, Buckets: n})
+	if err != nil {
+		return chartView{}, err
+	}
+	return drawChart(h, s, r.projectPath("/logs"), p.gapsOf(ctx, r, timeSpan{s.From, s.To})), nil
+}
+
+// levelCounts are a count's levels, the lowest bar first. What has no known
+// severity counts with the least.
+func levelCounts(c clickhouse.SeverityCounts) []struct {
+	level string
+	n     uint64
+} {
+	return []struct {
+		level string
+		n     uint64
+	}{{"debug", c.Debug + c.Trace + c.Unknown}, {"info", c.Info}, {"warn", c.Warn}, {"error", c.Error}, {"fatal", c.Fatal}}
+}
+
+// drawChart draws a histogram.
+func drawChart(h clickhouse.Histogram, s logState, root string, gaps []gap) chartView {
+	v := chartView{
+		Width: chartWidth, Height: chartHeight, Unit: widthText(time.Duration(h.Width * float64(time.Second)).Round(time.Second)),
+		From: s.From.UnixMilli(), Step: s.To.Sub(s.From).Milliseconds() / int64(len(h.Buckets)), Bars: len(h.Buckets), Total: h.Total, Selected: h.Total,
+	}
+	highest, at := uint64(1), 0
+	for i, b := range h.Buckets {
+		if b.Count > highest {
+			highest, at = b.Count, i
+		}
+	}
+	bar := float64(chartWidth) / float64(len(h.Buckets))
+	inside, outside := map[string]*strings.Builder{}, map[string]*strings.Builder{}
+	for i, b := range h.Buckets {
+		to := inside
+		if !s.Sel.IsZero() && (b.Time.Before(s.Sel.From) || !b.Time.Before(s.Sel.To)) {
+			to = outside
+		}
+		drawBar(to, b, float64(i)*bar+1, max(1, bar-2), float64(chartRoom)/float64(highest))
+	}
+	v.Layers, v.Dim = layersOf(inside), layersOf(outside)
+	v.Legend = legendOf(h.Severities, s, root)
+	v.Axis = axisOf(s)
+	v.Text = fmt.Sprintf("Matching lines %s, by severity: %s in all; at most %s, at %s.", v.Unit, formatNumber(h.Total), formatNumber(highest), h.Buckets[at].Time.Format("15:04:05"))
+	v.frame(h, s)
+	v.drawLosses(gaps, s)
+	for _, b := range h.Buckets {
+		if b.Count > 0 {
+			v.Rows = append(v.Rows, chartRow{b.Time.Format("2 Jan 15:04:05"), b.Count})
+		}
+	}
+	return v
+}
+
+// drawBar stacks a bucket's severities.
+func drawBar(to map[string]*strings.Builder, b clickhouse.Bucket, x, width, scale float64) {
+	floor := float64(chartFloor)
+	for _, one := range levelCounts(b.Severities) {
+		if one.n == 0 {
+			continue
+		}
+		height := max(0.8, float64(one.n)*scale)
+		floor -= height
+		if to[one.level] == nil {
+			to[one.level] = &strings.Builder{}
+		}
+		fmt.Fprintf(to[one.level], "M%s %sh%sv%sh-%sz", short(x), short(floor), short(width), short(height), short(width))
+	}
+}
+
+// short writes a coordinate with one decimal at most.
+func short(f float64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
+}
+
+func layersOf(paths map[string]*strings.Builder) []chartLayer {
+	var list []chartLayer
+	for _, one := range levelCounts(clickhouse.SeverityCounts{}) {
+		if path := paths[one.level]; path != nil {
+			list = append(list, chartLayer{one.level, path.String()})
+		}
+	}
+	return list
+}
+
+// legendOf lists the totals, the worst first. A severity that the query leaves
+// out has none.
+func legendOf(c clickhouse.SeverityCounts, s logState, root string) []legendEntry {
+	in, _ := chosen(query.Logs, s.Query, "severity")
+	counts := levelCounts(c)
+	var list []legendEntry
+	for i := len(counts) - 1; i >= 0; i-- {
+		one := counts[i]
+		if one.n > 0 {
+			list = append(list, legendEntry{one.level, s.edits(root, "in", "severity", one.level), one.n, len(in) > 0})
+		}
+	}
+	return list
+}
+
+// axisOf names five times, both ends with them.
+func axisOf(s logState) []string {
+	form, length := "15:04", s.To.Sub(s.From)
+	switch {
+	case length > 48*time.Hour:
+		form = "2 Jan 15:04"
+	case length < 10*time.Minute:
+		form = "15:04:05"
+	}
+	var names []string
+	for i := range 5 {
+		names = append(names, s.From.Add(length*time.Duration(i)/4).Format(form))
+	}
+	return names
+}
+
+// frame counts and frames the selection.
+func (v *chartView) frame(h clickhouse.Histogram, s logState) {
+	if s.Sel.IsZero() {
+		return
+	}
+	v.Narrowed, v.Selected = true, 0
+	for _, b := range h.Buckets {
+		if !b.Time.Before(s.Sel.From) && b.Time.Before(s.Sel.To) {
+			v.Selected += b.Count
+		}
+	}
+	x := s.place(s.Sel.From)
+	v.Brush = &chartBrush{x, s.place(s.Sel.To) - x, s.place(s.Sel.To)}
+	v.SelText = spanText(s.Sel, s.To) + " · " + lengthText(s.Sel.To.Sub(s.Sel.From))
+}
+
+// place is where a time is in the chart.
+func (s *logState) place(t time.Time) float64 {
+	share := float64(t.Sub(s.From)) / float64(s.To.Sub(s.From))
+	return math.Round(min(1, max(0, share))*chartWidth*10) / 10
+}
+
+// drawLosses outlines the hours that lost something: losses are counted by the
+// hour.
+func (v *chartView) drawLosses(gaps []gap, s logState) {
+	var b strings.Builder
+	for _, g := range gaps {
+		v.LostTotal += g.Count
+		from, to := s.place(g.From), s.place(g.To)
+		if to > from {
+			fmt.Fprintf(&b, "M%s 3.5h%sv10h-%sz", short(from+.5), short(to-from-1), short(to-from-1))
+		}
+	}
+	v.Lost = b.String()
+}

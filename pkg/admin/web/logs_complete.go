@@ -1,0 +1,133 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/query"
+)
+
+// mostCompletions is how many are offered at a time.
+const mostCompletions = 8
+
+// completions is what may stand where somebody types.
+type completions struct {
+	From  int          `json:"from"` // bytes of the query to be replaced
+	To    int          `json:"to"`
+	Head  string       `json:"head"`
+	Items []completion `json:"items"`
+}
+
+// completion is one of them.
+type completion struct {
+	Insert string  `json:"insert"`
+	Label  string  `json:"label"`
+	Note   string  `json:"note,omitempty"`
+	Count  *uint64 `json:"count,omitempty"` // of the lines in this time
+	More   bool    `json:"more"`            // a value follows: it is asked again
+}
+
+// completeLogs answers what may stand at the cursor, at, of the query q.
+func (p *Pages) completeLogs(r *request) error {
+	state, _ := readLogState(r.QueryParams(), p.now().UTC())
+	cursor, err := strconv.Atoi(r.QueryParam("at"))
+	if err != nil {
+		cursor = len(state.Query)
+	}
+	typed := query.Complete(query.Logs, state.Query, cursor)
+	answer := completions{From: typed.From, To: typed.To, Items: []completion{}}
+	if !typed.Nothing {
+		ctx, cancel := r.asking()
+		defer cancel()
+		if err := p.complete(ctx, r.project.ID, state, typed, &answer); err != nil {
+			return r.JSON(http.StatusServiceUnavailable, map[string]string{"code": refusalOf(err).Code, "detail": problemText(err)})
+		}
+	}
+	return r.JSON(http.StatusOK, answer)
+}
+
+// complete fills the answer from what the logs are made of, with the rest of
+// the query applied.
+func (p *Pages) complete(ctx context.Context, project string, s logState, typed query.Completion, answer *completions) error {
+	filter, err := query.Parse(query.Logs, restOf(s.Query, typed))
+	if err != nil {
+		filter = query.Query{} // it is not finished
+	}
+	at := s.shown()
+	found, err := p.deps.Explorer.Facets(ctx, clickhouse.FacetQuery{Project: project, From: at.From, To: at.To, Filter: filter})
+	if err != nil {
+		return err
+	}
+	if typed.Field == "" {
+		answer.Head = "Fields, and how many lines carry them"
+		answer.Items = completeFields(found, typed.Prefix)
+		return nil
+	}
+	answer.Head = "Values of " + strings.TrimPrefix(typed.Field, "metadata.") + " in this time, with the rest of the query applied"
+	answer.Items = completeValues(valuesOf(found, typed), strings.TrimPrefix(typed.Prefix, `"`))
+	return nil
+}
+
+// restOf is the query without the term that is being typed.
+func restOf(text string, typed query.Completion) string {
+	start := strings.LastIndexAny(text[:typed.From], " \t\n") + 1
+	return text[:start] + text[typed.To:]
+}
+
+// valuesOf are the counted values of the field that is being typed.
+func valuesOf(found clickhouse.Facets, typed query.Completion) []clickhouse.ValueCount {
+	switch typed.Field {
+	case "application":
+		return found.Applications
+	case "severity":
+		return found.Severities
+	case "host":
+		return found.Hosts
+	case "source":
+		return found.Sources
+	}
+	for _, key := range found.Metadata {
+		if key.Key == typed.Key {
+			return key.Values
+		}
+	}
+	return nil
+}
+
+func completeValues(values []clickhouse.ValueCount, prefix string) []completion {
+	list := []completion{}
+	for _, v := range values {
+		if len(list) < mostCompletions && hasPrefix(v.Value, prefix) {
+			list = append(list, completion{Insert: writeValue(v.Value), Label: printable(v.Value), Count: &v.Count})
+		}
+	}
+	return list
+}
+
+// completeFields offers the keys of the metadata that are there, and the own
+// fields.
+func completeFields(found clickhouse.Facets, prefix string) []completion {
+	list := []completion{}
+	add := func(insert, note string, count *uint64) {
+		if len(list) < mostCompletions && hasPrefix(insert, prefix) {
+			list = append(list, completion{Insert: insert + ":", Label: insert, Note: note, Count: count, More: true})
+		}
+	}
+	for _, f := range query.Fields(query.Logs) {
+		if !strings.HasSuffix(f.Name, ".") {
+			add(writeField(f.Name), f.Note, nil)
+		}
+	}
+	for _, key := range found.Metadata {
+		add(writeField("metadata."+key.Key), "", &key.Count)
+	}
+	return list
+}
+
+// hasPrefix ignores case.
+func hasPrefix(text, prefix string) bool {
+	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
+}

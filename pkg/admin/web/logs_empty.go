@@ -1,0 +1,120 @@
+package web
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/query"
+)
+
+// emptyView is what a list without lines says, and what to do next.
+type emptyView struct {
+	Label string
+	Valid bool // there is a query, and it is none's fault
+	Steps []emptyStep
+	Start string // where a first log is sent, where nothing was ever stored
+}
+
+// emptyStep is a question near the one that found nothing.
+type emptyStep struct {
+	Do, Code, Keep string
+	Path           string
+	Count          uint64
+
+	state logState
+}
+
+const (
+	mostSteps   = 5
+	stepTimeout = 3 * time.Second // nobody waits longer for advice
+)
+
+// suggest asks near questions and keeps those that find something.
+func (p *Pages) suggest(ctx context.Context, r *request, s logState) *emptyView {
+	v := &emptyView{Label: "from " + spanText(s.shown(), p.now().UTC()), Valid: s.Query != ""}
+	if s.Last != "" && s.Sel.IsZero() {
+		v.Label = "in the " + strings.ToLower(lastText(s.Last))
+	}
+	steps := nearSteps(s)
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(2)
+	for i := range steps {
+		group.Go(func() error {
+			steps[i].Count = p.countLogs(ctx, r.project.ID, steps[i].state)
+			return nil
+		})
+	}
+	_ = group.Wait() // nobody fails: what cannot be counted is not suggested
+	for _, step := range steps {
+		if step.Count > 0 {
+			step.Path = step.state.address(r.projectPath("/logs"))
+			v.Steps = append(v.Steps, step)
+		}
+	}
+	if len(v.Steps) == 0 && s.Query == "" {
+		v.Start = r.projectPath("/start")
+	}
+	return v
+}
+
+// nearSteps are the questions one step away.
+func nearSteps(s logState) []emptyStep {
+	s.Cursor, s.Line = "", ""
+	var steps []emptyStep
+	if !s.Sel.IsZero() {
+		whole := s
+		whole.Sel = timeSpan{}
+		steps = append(steps, emptyStep{Do: "Clear the selection", Keep: "same query", state: whole})
+	}
+	for _, last := range []string{"24h", "30d"} {
+		if length, _ := parseLast(last); length > s.To.Sub(s.From) {
+			wide := s
+			recent(last)(&wide)
+			wide.From, wide.To = lastRange(last, s.To)
+			steps = append(steps, emptyStep{Do: "Widen to " + lengthText(length), Keep: "same query", state: wide})
+		}
+	}
+	terms := cutTerms(query.Logs, s.Query)
+	for i, t := range terms {
+		if len(steps) == mostSteps {
+			break
+		}
+		less := s
+		if at := slices.Index(severityWords, t.least); t.least != "" && at >= 0 && at+1 < len(severityWords) {
+			lower := slices.Clone(terms)
+			lower[i].text = "severity>=" + severityWords[at+1]
+			less.Query = joinTerms(lower)
+			steps = append(steps, emptyStep{Do: "Lower to", Code: lower[i].text, Keep: "keep the rest", state: less})
+			continue
+		}
+		less.Query = joinTerms(slices.Delete(slices.Clone(terms), i, i+1))
+		steps = append(steps, emptyStep{Do: "Drop", Code: printable(t.text), Keep: "keep the rest", state: less})
+	}
+	if len(terms) > 1 {
+		all := s
+		all.Query = ""
+		steps = append(steps, emptyStep{Do: "Drop the query", Keep: "all lines of this time", state: all})
+	}
+	return steps
+}
+
+// countLogs counts what a state would show; 0 where that cannot be said.
+func (p *Pages) countLogs(ctx context.Context, project string, s logState) uint64 {
+	filter, err := query.Parse(query.Logs, s.Query)
+	if err != nil {
+		return 0
+	}
+	at := s.shown()
+	h, err := p.deps.Explorer.Histogram(ctx, clickhouse.HistogramQuery{Project: project, From: at.From, To: at.To, Filter: filter, Buckets: 1})
+	if err != nil {
+		return 0
+	}
+	return h.Total
+}

@@ -1,0 +1,269 @@
+package web
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/logboom/logboom/pkg/query"
+)
+
+// piece is a run of a line with one look. What a terminal or a browser would
+// obey never comes raw: Text holds a picture of it, and Code what it was.
+type piece struct {
+	Text  string
+	Class string // of colours that the line itself asked for
+	Mark  bool   // the query found it
+	Code  bool   // Text is a picture of a control character
+}
+
+// maxShown bounds what a page shows of one line or value; the rest is a click
+// away, by the copy of it.
+const maxShown = 64 << 10
+
+// safeText is a text as pieces: ANSI colours become classes, other controls
+// pictures. found marks what the query found; nil marks nothing.
+func safeText(text string, found *regexp.Regexp) []piece {
+	text = cutText(text, maxShown)
+	s := styler{found: found}
+	begin := 0
+	for at := 0; at < len(text); {
+		r, size := utf8.DecodeRuneInString(text[at:])
+		if !isObeyed(r) {
+			at += size
+			continue
+		}
+		s.plain(text[begin:at])
+		if length := colourLength(text[at:]); length > 0 {
+			s.colour(text[at+2 : at+length-1])
+			at += length
+		} else {
+			s.pieces = append(s.pieces, piece{Text: picture(r), Code: true})
+			at += size
+		}
+		begin = at
+	}
+	s.plain(text[begin:])
+	return s.pieces
+}
+
+// cutText is a text of at most so many bytes, cut between characters.
+func cutText(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
+}
+
+// isObeyed tells whether a character does something instead of being shown: C0
+// but for tab and line end, DEL, C1, and what changes the direction of a text or
+// ends its line.
+func isObeyed(r rune) bool {
+	switch {
+	case r == '\t' || r == '\n':
+		return false
+	case r < ' ', 0x7f <= r && r <= 0x9f:
+		return true
+	case r == 0x061c, 0x200b <= r && r <= 0x200c, 0x200e <= r && r <= 0x200f, 0x2028 <= r && r <= 0x202e, 0x2060 <= r && r <= 0x2069, r == 0xfeff:
+		return true
+	}
+	return false
+}
+
+// picture is a character that stands for one that is obeyed.
+func picture(r rune) string {
+	switch {
+	case r < ' ':
+		return string(0x2400 + r)
+	case r == 0x7f:
+		return "\u2421"
+	}
+	return fmt.Sprintf("U+%04X", r)
+}
+
+// printable is a short text without anything that is obeyed.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range cutText(text, 80) {
+		if isObeyed(r) || !unicode.IsPrint(r) {
+			b.WriteString(picture(r))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// colourLength is the length of a sequence that asks for colours, ESC [ … m,
+// or 0.
+func colourLength(text string) int {
+	if !strings.HasPrefix(text, "\x1b[") {
+		return 0
+	}
+	for i := 2; i < min(len(text), 64); i++ {
+		switch c := text[i]; {
+		case c == 'm':
+			return i + 1
+		case c != ';' && c != ':' && (c < '0' || c > '9'):
+			return 0
+		}
+	}
+	return 0
+}
+
+// styler writes pieces in the look that was asked for last.
+type styler struct {
+	pieces           []piece
+	found            *regexp.Regexp
+	fore, back       string
+	bold, under, ita bool
+}
+
+// colour obeys what stands between ESC [ and m, as far as classes go.
+func (s *styler) colour(parameters string) {
+	list := strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' })
+	if len(list) == 0 {
+		list = []string{"0"}
+	}
+	for i := 0; i < len(list); i++ {
+		n, err := strconv.Atoi(list[i])
+		if err != nil {
+			continue
+		}
+		if n == 38 || n == 48 {
+			i += s.wide(n, list[i+1:])
+			continue
+		}
+		s.one(n)
+	}
+}
+
+// one is one parameter.
+func (s *styler) one(n int) {
+	switch {
+	case n == 0:
+		*s = styler{pieces: s.pieces, found: s.found}
+	case n == 1:
+		s.bold = true
+	case n == 3:
+		s.ita = true
+	case n == 4:
+		s.under = true
+	case n == 22:
+		s.bold = false
+	case n == 23:
+		s.ita = false
+	case n == 24:
+		s.under = false
+	case 30 <= n && n <= 37:
+		s.fore = "fg" + strconv.Itoa(n-30)
+	case 90 <= n && n <= 97:
+		s.fore = "fg" + strconv.Itoa(n-90)
+	case n == 39:
+		s.fore = ""
+	case 40 <= n && n <= 47:
+		s.back = "bg" + strconv.Itoa(n-40)
+	case 100 <= n && n <= 107:
+		s.back = "bg" + strconv.Itoa(n-100)
+	case n == 49:
+		s.back = ""
+	}
+}
+
+// wide is a colour of 256 or more, of which the first sixteen have classes. It
+// tells how many parameters it took.
+func (s *styler) wide(n int, rest []string) int {
+	if len(rest) >= 2 && rest[0] == "5" {
+		if colour, err := strconv.Atoi(rest[1]); err == nil && colour >= 0 && colour < 16 {
+			s.one(n - 8 + colour%8)
+		}
+		return 2
+	}
+	if len(rest) >= 4 && rest[0] == "2" {
+		return 4
+	}
+	return len(rest)
+}
+
+// class is the look as classes.
+func (s *styler) class() string {
+	var list []string
+	for class, on := range map[string]bool{"ansi-b": s.bold, "ansi-u": s.under, "ansi-i": s.ita, s.fore: s.fore != "", s.back: s.back != ""} {
+		if on {
+			list = append(list, class)
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+// plain adds a run of ordinary text, cut where the query found something.
+func (s *styler) plain(text string) {
+	class := s.class()
+	add := func(part string, mark bool) {
+		if part != "" {
+			s.pieces = append(s.pieces, piece{Text: part, Class: class, Mark: mark})
+		}
+	}
+	begin := 0
+	if s.found != nil {
+		for _, at := range s.found.FindAllStringIndex(text, 100) {
+			add(text[begin:at[0]], false)
+			add(text[at[0]:at[1]], true)
+			begin = at[1]
+		}
+	}
+	add(text[begin:], false)
+}
+
+// sought are the texts that a query looks for in lines, as written, for marking
+// them: words and texts that are not denied.
+func sought(text string) []string {
+	list := []string{}
+	denied, depth := false, 0
+	for _, t := range query.Tokens(query.Logs, text) {
+		token := text[t.From:t.To]
+		switch {
+		case t.Kind == query.Operator && (token == "-" || token == "NOT"):
+			denied = true
+			continue
+		case t.Kind == query.Operator && token == "(":
+			depth++
+			continue
+		case t.Kind == query.Word && !denied:
+			list = append(list, strings.Trim(token, "*"))
+		case t.Kind == query.Text && !denied && !isValueAt(text, t.From):
+			list = append(list, unquoted(token))
+		}
+		denied = denied && depth > 0 && token != ")"
+	}
+	return slices.DeleteFunc(list, func(word string) bool { return word == "" })
+}
+
+// isValueAt tells whether a text in quotes is a field's value.
+func isValueAt(text string, at int) bool {
+	return at > 0 && strings.ContainsRune(":=<>(", rune(text[at-1])) && (text[at-1] != '(' || at > 1 && strings.ContainsRune(":=", rune(text[at-2])))
+}
+
+// marker finds the texts, whatever their case; nil finds nothing.
+func marker(texts []string) *regexp.Regexp {
+	if len(texts) == 0 {
+		return nil
+	}
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = regexp.QuoteMeta(text)
+	}
+	found, err := regexp.Compile("(?i)" + strings.Join(quoted, "|"))
+	if err != nil {
+		return nil // too large to be worth marking
+	}
+	return found
+}

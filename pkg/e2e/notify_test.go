@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/logboom/logboom/pkg/webhook"
+	"github.com/logboom/logboom/pkg/webhook/webhooktest"
+)
+
+// reaching are the settings that let processes reach the chat of a test.
+func reaching(t *testing.T, chat *webhooktest.Chat) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "chat.pem")
+	if err := os.WriteFile(file, chat.Certificate(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"LOGBOOM_WEBHOOK_ALLOW=" + chat.HostPort(), "SSL_CERT_FILE=" + file}
+}
+
+// alertsTo has the project's alerts go to a chat and sends a test message there.
+func (s *system) alertsTo(t *testing.T, chat *webhooktest.Chat) {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"webhook_url": chat.Address(), "format": string(chat.Format)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := s.admin + "/api/v1/projects/" + s.project
+	if a := do(t, http.MethodPut, root+"/alerts", bearer(s.apiKey), body); a.status != http.StatusOK || strings.Contains(string(a.body), webhooktest.Secret) {
+		t.Fatalf("answer %d: %s", a.status, a.body)
+	}
+	a := do(t, http.MethodPost, root+"/alerts/test", bearer(s.apiKey), nil)
+	var result struct {
+		State  string `json:"state"`
+		Status int    `json:"status"`
+		Answer string `json:"answer"`
+	}
+	a.decode(t, &result)
+	if a.status != http.StatusOK || result.State != "delivered" || result.Status != http.StatusOK || result.Answer != "ok" || len(chat.Got()) != 1 {
+		t.Fatalf("test message: answer %d: %s; refused: %v", a.status, a.body, chat.Bad())
+	}
+}
+
+type delivery struct {
+	ID       string `json:"id"`
+	State    string `json:"state"`
+	Attempts int    `json:"attempts"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail"`
+}
+
+// deliveries follows the cursor to the end.
+func (s *system) deliveries(t *testing.T) map[string]delivery {
+	t.Helper()
+	found, cursor := map[string]delivery{}, ""
+	for {
+		a := do(t, http.MethodGet, s.admin+"/api/v1/projects/"+s.project+"/deliveries?limit=50&cursor="+url.QueryEscape(cursor), bearer(s.apiKey), nil)
+		var page struct {
+			Deliveries []delivery `json:"deliveries"`
+			Next       string     `json:"next"`
+		}
+		if a.decode(t, &page); a.status != http.StatusOK {
+			t.Fatalf("deliveries: answer %d: %s", a.status, a.body)
+		}
+		for _, d := range page.Deliveries {
+			found[d.ID] = d
+		}
+		if cursor = page.Next; cursor == "" {
+			return found
+		}
+	}
+}
+
+func TestAlertsReachAChatThroughStandalone(t *testing.T) {
+	t.Parallel()
+	chat := webhooktest.Start(t, webhook.Slack, "")
+	p := spawn(t, "standalone", []string{
+		"--data-dir=" + t.TempDir(), "--ingest-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--stream-bytes=256MiB", "--log-level=debug",
+	}, reaching(t, chat))
+	p.await("ready", func(line string) bool { return strings.Contains(line, "process ready") })
+	s := &system{project: "demo", ingest: "http://" + p.attribute("ingest port open", "addr"), admin: "http://" + p.attribute("admin port open", "addr")}
+	s.token, s.apiKey = welcomed["token"].FindStringSubmatch(p.output())[1], welcomed["API key"].FindStringSubmatch(p.output())[1]
+	s.alertsTo(t, chat)
+	s.send(t, "events", `{"channel":"deploys","title":"quiet"}`, 1)
+	s.send(t, "events", `{"channel":"deploys","title":"v2 is <out> @everyone","notify":true,"icon":"🚀","tags":{"by":"ci"}}`, 1)
+	eventually(t, "the event is in the chat", func() bool { return len(chat.Got()) == 2 })
+	id := chat.Got()[1].ID
+	eventually(t, "its delivery is shown", func() bool {
+		d := s.deliveries(t)[id]
+		return d.State == "delivered" && d.Attempts == 1 && d.Status == http.StatusOK
+	})
+	found := s.until(t, "events", url.Values{"limit": {"10"}}, func(p page) bool { return len(p.Events) == 2 })
+	if found.Events[0].ID != id && found.Events[1].ID != id {
+		t.Errorf("the chat was told of %s, stored are %+v", id, found.Events)
+	}
+	if chat := do(t, http.MethodGet, s.admin+"/api/v1/projects/demo/alerts/secret", bearer(s.apiKey), nil); !strings.Contains(string(chat.body), `"whsec_`) {
+		t.Errorf("the signing secret is %s", chat.body)
+	}
+	p.stop()
+	p.secretFree(webhooktest.Secret, s.token, s.apiKey)
+}
+
+func TestKilledNotifiersLoseNoEvent(t *testing.T) {
+	t.Parallel()
+	chat := webhooktest.Start(t, webhook.Mattermost, "")
+	env := reaching(t, chat)
+	s := separate(t, env...)
+	env = append(env, "LOGBOOM_NATS_URL="+s.queue, "LOGBOOM_CLICKHOUSE_URL="+s.tables, "LOGBOOM_OPS_ADDR=127.0.0.1:0", "LOGBOOM_STREAM_BYTES=256MiB",
+		"LOGBOOM_SECRET_KEY=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "LOGBOOM_ALERTS_PER_MINUTE=1000")
+	start := func() *process {
+		p := spawn(t, "notifier", nil, env)
+		p.await("ready", func(line string) bool { return strings.Contains(line, "process ready") })
+		return p
+	}
+	running := []*process{start(), start()}
+	s.alertsTo(t, chat)
+	chat.Misbehave(webhooktest.Faults{Throttle: 3, Fail: 3, Reset: 3}) // each costs about a second: pauses are a user's here
+	const events, kills = 60, 3
+	for i := range events {
+		s.send(t, "events", fmt.Sprintf(`{"channel":"load","title":"event %d","notify":true}`, i), 1)
+		if i%(events/kills) == events/kills/2 {
+			victim := rand.IntN(len(running))
+			running[victim].kill()
+			running[victim].secretFree(webhooktest.Secret)
+			running[victim] = start()
+		}
+	}
+	eventually(t, "every event is delivered or in a digest", func() bool {
+		ended := 0
+		for id, d := range s.deliveries(t) {
+			if !strings.HasPrefix(id, "d-") && (d.State == "delivered" || d.State == "coalesced") {
+				ended++
+			}
+		}
+		return ended == events
+	})
+	counted, seen := 0, map[string]bool{}
+	for _, got := range chat.Got()[1:] {
+		if seen[got.ID] && !got.Repeat {
+			t.Errorf("%s came twice without saying so", got.ID)
+		}
+		if !seen[got.ID] {
+			counted += got.Count
+		}
+		seen[got.ID] = true
+	}
+	if counted != events || len(chat.Bad()) != 0 {
+		t.Errorf("%d of %d events are in the chat; it refused %v", counted, events, chat.Bad())
+	}
+	for _, p := range running {
+		p.stop()
+		p.secretFree(webhooktest.Secret, s.token)
+	}
+}
