@@ -10,7 +10,7 @@ GOFLAGS  += -mod=readonly
 export GOFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help run build engine redis test race fuzz torture torture-controls test-disk bench bench-durability bench-go lint e2e vulnerabilities clean $(COMMANDS)
+.PHONY: help run build engine redis assets screenshots test race fuzz torture torture-ci torture-controls soak test-disk bench bench-cost bench-durability bench-go lint e2e vulnerabilities clean plugin plugin-install docker $(COMMANDS)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,24 @@ $(COMMANDS):
 	@mkdir -p $(BIN)
 	$(GO) build -trimpath -o $(BIN)/$@ ./cmd/$@
 
+PLUGIN          := $(BIN)/plugin
+CA_CERTIFICATES ?= $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem))
+
+plugin: ## build the Docker log-driver plugin into bin/plugin and say how to install it
+	@test -n "$(CA_CERTIFICATES)" || { echo "no CA certificates found: install ca-certificates, or make plugin CA_CERTIFICATES=FILE"; exit 1; }
+	@rm -rf $(PLUGIN)
+	@mkdir -p $(PLUGIN)/rootfs/etc/ssl/certs $(PLUGIN)/rootfs/run/docker/plugins $(PLUGIN)/rootfs/spool $(PLUGIN)/rootfs/files
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(PLUGIN)/rootfs/collector ./cmd/collector
+	@cp $(CA_CERTIFICATES) $(PLUGIN)/rootfs/etc/ssl/certs/ca-certificates.crt
+	@cp deploy/collector/config.json $(PLUGIN)/
+	@echo "the plugin is in $(PLUGIN); as root:"
+	@echo "  docker plugin create collector:latest $(PLUGIN)"
+	@echo "  docker plugin enable collector:latest"
+
+plugin-install: plugin ## install and enable the plugin in the local Docker Engine (root)
+	docker plugin create collector:latest $(PLUGIN)
+	docker plugin enable collector:latest
+
 engine: ## fetch the embedded ClickHouse engine into the cache folder, once
 	@$(GO) run ./pkg/embedded/engine/fetch
 
@@ -32,7 +50,12 @@ redis: # Debian's redis-tools carries the server too; installed where that is po
 		if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends redis-tools; \
 		else echo "the tests need a Redis server: install redis-server or Debian's redis-tools"; exit 1; fi; }
 
-test: engine redis ## run every test against the real engines
+docker: # the container tests start an Engine of their own; installed where that is possible
+	@command -v dockerd >/dev/null || { \
+		if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io; \
+		else echo "the tests need Docker's engine: install dockerd, such as Debian's docker.io"; exit 1; fi; }
+
+test: engine redis assets docker ## run every test against the real engines
 	$(GO) test $(PACKAGES)
 	@if [ "$$(id -u)" = 0 ]; then $(GO) test -tags privileged -run 'FullDisk|StuckServer' ./pkg/embedded; \
 		else echo "not root: the two tests that fill a disk of their own were not run (sudo make test-disk)"; fi
@@ -41,7 +64,7 @@ test: engine redis ## run every test against the real engines
 test-disk: ## run the tests that mount a small disk and fill it (root)
 	$(GO) test -tags privileged -run 'FullDisk|StuckServer' ./pkg/embedded
 
-race: engine redis ## run every test under the race detector
+race: engine redis assets docker ## run every test under the race detector
 	$(GO) test -race $(PACKAGES)
 
 fuzz: ## run every fuzz target for FUZZTIME each (default 20s)
@@ -55,17 +78,48 @@ fuzz: ## run every fuzz target for FUZZTIME each (default 20s)
 e2e: engine redis ## run the end-to-end suite alone, verbosely (LOGBOOM_CORPUS=folder of *.log for real lines)
 	$(GO) test -count=1 -v ./pkg/e2e
 
+BROWSER_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/logboom/browser
+
+assets: ## fetch what the browser tests need into the cache folder, by package-lock.json
+	@mkdir -p $(BROWSER_CACHE)
+	@cmp -s pkg/e2e/browser/package-lock.json $(BROWSER_CACHE)/fetched.json || { \
+		cp pkg/e2e/browser/package.json pkg/e2e/browser/package-lock.json $(BROWSER_CACHE)/ && \
+		cd $(BROWSER_CACHE) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && cp package-lock.json fetched.json; }
+
+screenshots: engine assets ## take the pictures of docs/screenshots anew (needs Chromium)
+	LOGBOOM_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 ./pkg/e2e/browser
+
 TORTURE  ?= -duration 10m
 
 torture: engine redis ## break everything at once under load and count (root and strace for disk faults; TORTURE=options, -list names the faults)
 	$(GO) run ./pkg/e2e/torture $(TORTURE)
 
+# What torture-ci breaks, each once: what takes seconds, and of the errors at
+# failpoints those that leave most behind.
+TORTURE_CI = kills,failpoints,-failpoint-after-intent-sleep,-failpoint-inside-insert-sleep,-failpoint-before-commit-sleep,-failpoint-take-over-error,-failpoint-before-intent-error,-failpoint-after-intent-error,-failpoint-after-commit-error,zombie-brief,freezes,flush-redis,reset-tables,reset-queue,mute-tables,poison
+
+torture-ci: engine redis ## a cut of torture of some 3 minutes: one round of what needs no tools, with a power loss where a disk can be mounted
+	@faults=$(TORTURE_CI); folder=$$(mktemp -d); \
+	if truncate -s 8M $$folder/image && mkfs.ext4 -q -F $$folder/image && mkdir $$folder/disk && \
+		unshare -m sh -c "mount -o loop $$folder/image $$folder/disk && umount $$folder/disk"; \
+	then faults=$$faults,power-loss; else echo "a disk cannot be mounted here: no power is cut (needs root, loop devices and mkfs.ext4)"; fi; \
+	rm -rf $$folder; \
+	$(GO) run ./pkg/e2e/torture -faults $$faults -rounds 1 -duration 60s -calm 500ms -rate 1000 -records 20000
+
 torture-controls: engine redis ## writers that are known to lose or double must be caught, or the harness is blind
 	$(GO) run ./pkg/e2e/torture -control naive -duration 40s
 	$(GO) run ./pkg/e2e/torture -control token -duration 40s
 
-bench: engine redis ## measure the pipeline as a whole (LOGBOOM_CORPUS=folder of *.log for real lines)
-	$(GO) test -run '^$$' -bench 'Pipeline|Readable' -benchtime 1x -timeout 30m ./pkg/e2e
+SOAK ?= -duration 30m
+
+soak: engine redis ## hold load while processes are killed at random, then judge counts, memory, goroutines, files and the queue (SOAK=options)
+	$(GO) run ./pkg/e2e/torture -soak -faults kills -calm 20s -rate 5000 $(SOAK)
+
+bench: engine redis ## measure the pipeline and print what is promised beside it (LOGBOOM_CORPUS=folder of *.log for real lines, LOGBOOM_BENCH_SUSTAIN=5m at full speed)
+	$(GO) test -run '^$$' -bench 'Targets|Readable' -benchtime 1x -timeout 60m ./pkg/e2e
+
+bench-cost: engine redis ## the cost of a line by kind of load, by batch size and by number of projects (LOGBOOM_BENCH_PROFILES=folder for CPU profiles)
+	$(GO) test -run '^$$' -bench 'Pipeline|Cost|Grid' -benchtime 1x -timeout 60m ./pkg/e2e
 
 bench-durability: engine ## measure what syncing to disk costs
 	$(GO) test -run '^$$' -bench Durability -benchtime 1s -count 3 -timeout 30m ./pkg/e2e
@@ -74,10 +128,52 @@ bench-go: engine redis ## run the packages' own benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/...
 
 lint: ## gofmt, go vet, staticcheck and the import rule
-	@unformatted=$$(gofmt -l cmd pkg schema); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
+	@unformatted=$$(gofmt -l cmd deploy pkg schema); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
 	$(GO) vet $(PACKAGES)
 	$(GO) tool staticcheck $(PACKAGES)
 	$(GO) tool depguard $(PACKAGES)
+
+IMAGES  := ingest writer notifier admin
+VERSION ?= latest
+TOOLS   := $(CURDIR)/$(BIN)/tools
+KUBERNETES := v1.36.3
+
+.PHONY: images images-local helm-test compose-test alerts-test cluster dashboards
+
+images: ## build the images logboom/<process> and logboom/standalone (Docker with a registry)
+	@set -e; for name in $(IMAGES); do docker build -f deploy/Dockerfile --build-arg COMMAND=$$name -t logboom/$$name:$(VERSION) .; done
+	docker build -f deploy/Dockerfile --target standalone -t logboom/standalone:$(VERSION) .
+
+images-local: engine redis ## build local/<engine> and local/logboom-<process> where no registry can be reached
+	deploy/images/local.sh
+
+$(TOOLS)/helm:
+	GOBIN=$(TOOLS) GOFLAGS= $(GO) install helm.sh/helm/v3/cmd/helm@v3.22.0
+
+$(TOOLS)/kubeconform:
+	GOBIN=$(TOOLS) GOFLAGS= $(GO) install github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
+
+$(TOOLS)/schemas-$(KUBERNETES): # of the description in Kubernetes' own source
+	$(GO) run ./deploy/helm/schemas "$$(cd / && GOFLAGS= $(GO) mod download -json k8s.io/kubernetes@$(KUBERNETES) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/api/openapi-spec/swagger.json" $@
+
+helm-test: $(TOOLS)/helm $(TOOLS)/kubeconform $(TOOLS)/schemas-$(KUBERNETES) ## lint, render and check the Helm chart over deploy/helm/values
+	deploy/helm/test.sh $(TOOLS)/helm $(TOOLS)/kubeconform $(TOOLS)/schemas-$(KUBERNETES)
+
+$(TOOLS)/compose-go:
+	GOBIN=$(TOOLS)/compose GOFLAGS= $(GO) install github.com/compose-spec/compose-go/v2/cmd@v2.16.2
+	mv $(TOOLS)/compose/cmd $@ && rmdir $(TOOLS)/compose
+
+compose-test: $(TOOLS)/compose-go ## check deploy/compose against the Compose specification
+	deploy/compose/test.sh $(TOOLS)/compose-go
+
+alerts-test: ## fire and silence every alert rule in Prometheus' own engine (a module of its own)
+	cd deploy/alerts/check && $(GO) test ./...
+
+cluster: engine redis ## kill, pause and cut off every container of a cluster under load, and count (Docker, or root and docker.io)
+	LOGBOOM_TEST_CLUSTER=all $(GO) test -count=1 -v -timeout 20m ./pkg/e2e/cluster
+
+dashboards: ## write the dashboards anew after a change of their source
+	$(GO) run ./deploy/dashboards
 
 vulnerabilities: ## look the dependencies up in the Go vulnerability database (needs the internet)
 	$(GO) tool govulncheck $(PACKAGES)

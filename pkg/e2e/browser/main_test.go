@@ -1,0 +1,197 @@
+package browser
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/logboom/logboom/pkg/embedded/engine"
+)
+
+// patience bounds what a page or process may take on a busy machine; it is no
+// claim about how long it takes.
+const patience = 60 * time.Second
+
+func TestMain(m *testing.M) {
+	engine.Main() // does not return in the engine's own process
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	code := m.Run()
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "browser tests:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// installation is a standalone with what its welcome showed, and a browser in
+// front of it. It is package-level, for TestMain that ends it and the tests
+// that use it share nothing else.
+type installation struct {
+	sync.Once
+	err error
+
+	pages, ingest   string // addresses, with scheme
+	email, password string
+	token, apiKey   string
+
+	engine  *engine.Engine // of standalone, so that the tests can put a past into its tables
+	command *exec.Cmd
+	folder  string
+	browser context.Context
+	close   context.CancelFunc
+}
+
+var shared installation
+
+// start gives the installation, started by whoever comes first.
+func start(t *testing.T) *installation {
+	t.Helper()
+	shared.Do(func() { shared.err = shared.start() })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return &shared
+}
+
+func (i *installation) start() error {
+	var err error
+	if i.folder, err = os.MkdirTemp("", "logboom-browser-"); err != nil {
+		return err
+	}
+	if i.engine, err = engine.Start(context.Background(), engine.Config{DataDir: filepath.Join(i.folder, "clickhouse"), Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		return err
+	}
+	if err := i.startStandalone(); err != nil {
+		return err
+	}
+	return i.startBrowser()
+}
+
+func (i *installation) startStandalone() error {
+	binary := filepath.Join(i.folder, "standalone")
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/logboom/logboom/cmd/standalone").CombinedOutput(); err != nil {
+		return fmt.Errorf("build standalone: %w: %s", err, out)
+	}
+	pages, ingest, err := freePorts()
+	if err != nil {
+		return err
+	}
+	i.pages, i.ingest = "http://"+pages, "http://"+ingest
+	i.command = exec.Command(binary, "--data-dir="+filepath.Join(i.folder, "data"), "--admin-addr="+pages, "--ingest-addr="+ingest,
+		"--ops-addr=127.0.0.1:0", "--clickhouse-url="+i.engine.URL(), "--stream-bytes=256MiB", "--log-level=warn")
+	for _, pair := range os.Environ() {
+		if !strings.HasPrefix(pair, "LOGBOOM_") || strings.HasPrefix(pair, "LOGBOOM_CLICKHOUSE_ENGINE=") {
+			i.command.Env = append(i.command.Env, pair)
+		}
+	}
+	out, err := i.command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	i.command.Stderr = os.Stderr
+	if err := i.command.Start(); err != nil {
+		return err
+	}
+	return i.readWelcome(out)
+}
+
+// readWelcome takes what a new user is shown.
+func (i *installation) readWelcome(out io.Reader) error {
+	timer := time.AfterFunc(patience, func() { _ = i.command.Process.Kill() })
+	defer timer.Stop()
+	var text strings.Builder
+	scanner := bufio.NewScanner(out)
+	for scanner.Scan() {
+		fmt.Fprintln(&text, scanner.Text())
+		if strings.Contains(scanner.Text(), "Stop with Ctrl-C") {
+			found := regexp.MustCompile(`token +(\S+)\s+API key +(\S+)\s+sign-in +(\S+) +(\S+)`).FindStringSubmatch(text.String())
+			if found == nil {
+				return fmt.Errorf("the welcome shows no token, key and sign-in:\n%s", text.String())
+			}
+			i.token, i.apiKey, i.email, i.password = found[1], found[2], found[3], found[4]
+			go func() { _, _ = io.Copy(io.Discard, out) }() // ends with the process
+			return nil
+		}
+	}
+	return fmt.Errorf("standalone ended before its welcome:\n%s", text.String())
+}
+
+// freePorts finds two ports that nobody listens on: the pages have to name
+// ingest's, so that it cannot be chosen as late as by port 0.
+func freePorts() (first, second string, err error) {
+	one, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", "", err
+	}
+	defer one.Close()
+	two, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", "", err
+	}
+	defer two.Close()
+	return one.Addr().String(), two.Addr().String(), nil
+}
+
+func (i *installation) startBrowser() error {
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		return errors.New("the browser tests need Chromium: install Debian's chromium and fonts-dejavu-core")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU)
+	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...) // ends with the browser
+	i.browser, i.close = chromedp.NewContext(allocator)
+	if err := chromedp.Do(i.browser); err != nil {
+		return fmt.Errorf("start %s: %w", path, err)
+	}
+	return nil
+}
+
+// stop ends the browser and the standalone, and removes what they left.
+func (i *installation) stop() error {
+	var failed error
+	if i.close != nil {
+		failed = chromedp.Cancel(i.browser) // waits until the browser has ended
+		i.close()
+	}
+	if i.command != nil && i.command.Process != nil {
+		_ = i.command.Process.Signal(syscall.SIGTERM) // it may have ended already
+		timer := time.AfterFunc(patience, func() { _ = i.command.Process.Kill() })
+		if err := i.command.Wait(); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("standalone: %w", err))
+		}
+		timer.Stop()
+	}
+	if i.engine != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		failed = errors.Join(failed, i.engine.Stop(ctx))
+	}
+	if i.folder != "" {
+		failed = errors.Join(failed, os.RemoveAll(i.folder))
+	}
+	return failed
+}

@@ -1,0 +1,305 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// post sends a body to ingest as a program would.
+func (i *installation) post(t *testing.T, path, token, body string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.ingest+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode
+}
+
+// TestNewUserComesFromSignInToTheFirstLog walks what a new user walks: in, a
+// project, a token, a log, and out.
+func TestNewUserComesFromSignInToTheFirstLog(t *testing.T) {
+	for _, l := range looks {
+		t.Run(l.name, func(t *testing.T) {
+			b := open(t, l)
+			name := "walk-" + l.name
+			b.visit("/")
+			b.await("Sign in")
+			b.picture("signin")
+			b.check("sign-in")
+			b.fill("#email", b.site.email)
+			b.fill("#password", "not the password")
+			b.click("form[action='/sign-in'] button", "E-mail address or password is wrong.")
+			b.expected("401")
+			b.fill("#password", b.site.password)
+			b.click("form[action='/sign-in'] button", "Projects")
+
+			b.visit("/new-project")
+			b.fill("#name", "Not A Name")
+			b.until("the rules are checked while typing", `document.querySelectorAll(".rules .wrong").length === 1`)
+			b.fill("#name", name)
+			b.picture("new-project")
+			b.check("new project")
+			b.click("form[action='/projects'] button", "Send your first log")
+			b.await("Waiting for the first log")
+			b.do("make a token", chromedp.Submit(chromedp.CSS("#new-token")))
+			b.await("The token is filled in")
+			b.picture("onboarding")
+			b.check("first log")
+			token := b.tokenIn("#code-s1-curl")
+			if status := b.site.post(t, "/v1/logs/"+name, token, `{"data":"hello"}`); status != http.StatusAccepted {
+				t.Fatalf("the token on the page: answer %d", status)
+			}
+			b.await("The first log has arrived")
+			b.visit("/projects/" + name + "/settings/tokens")
+			b.await("first log")
+			b.signOut()
+		})
+	}
+}
+
+// tokenIn finds the token in what the page offers to be pasted.
+func (b *tab) tokenIn(selector string) string {
+	b.t.Helper()
+	return b.value(fmt.Sprintf(`document.querySelector(%q).textContent.match(/lgb_[0-9A-Za-z]+/)[0]`, selector))
+}
+
+func (b *tab) signOut() {
+	b.t.Helper()
+	b.visit("/account")
+	b.click("main form[action='/sign-out'] button", "You are signed out.")
+	b.visit("/projects")
+	b.await("Sign in")
+}
+
+// TestTokenIsShownOnceAndRevokedByItsName makes a token, reloads, and revokes
+// it in the dialog.
+func TestTokenIsShownOnceAndRevokedByItsName(t *testing.T) {
+	for _, l := range looks {
+		t.Run(l.name, func(t *testing.T) {
+			b := open(t, l)
+			b.signIn(b.site.email, b.site.password)
+			label := "shop web " + l.name
+			b.visit("/projects/demo/settings/tokens")
+			b.fill("#name", label)
+			b.click(".make button", "This is the only time that it is shown.")
+			token := b.value(`document.querySelector("#secret").value`)
+			b.picture("settings-tokens")
+			b.check("tokens")
+			b.do("press Done too early", chromedp.Click(chromedp.CSS("[data-done]")))
+			b.await("This is the only time that it is shown.")
+			if status := b.site.post(t, "/v1/logs/demo", token, `{"data":"hello"}`); status != http.StatusAccepted {
+				t.Fatalf("the new token: answer %d", status)
+			}
+			b.do("reload", chromedp.Reload())
+			b.await(label)
+			if strings.Contains(b.seen(), token) {
+				t.Error("the token is shown again")
+			}
+			b.do("open the dialog", chromedp.Click(chromedp.CSS(fmt.Sprintf(`[data-dialog][data-name=%q]`, label))), chromedp.WaitVisible(chromedp.CSS("dialog[open]")))
+			b.check("revoke dialog")
+			if disabled := b.value(`String(document.querySelector("[data-confirm]").disabled)`); disabled != "true" {
+				t.Error("the token may be revoked without its name")
+			}
+			b.do("type the name", chromedp.SendKeys(chromedp.CSS("#confirm-name"), label))
+			b.picture("settings-revoke")
+			b.click("dialog[open] [data-confirm]", "The token is revoked.")
+		})
+	}
+}
+
+// TestLimitsRetentionAndUse changes what a project may send.
+func TestLimitsRetentionAndUse(t *testing.T) {
+	for _, l := range looks {
+		t.Run(l.name, func(t *testing.T) {
+			b := open(t, l)
+			b.signIn(b.site.email, b.site.password)
+			b.visit("/projects/demo/settings/quotas")
+			b.await("Last 48 hours")
+			b.fill("#daily", "a lot")
+			b.do("save", chromedp.Submit(chromedp.CSS("#daily")))
+			b.await("Must be a whole number")
+			b.expected("400")
+			b.fill("#daily", "100000")
+			b.fill("#days", "30")
+			b.do("save", chromedp.Submit(chromedp.CSS("#daily")))
+			b.await("The changes are saved.")
+			b.await("Records today")
+			b.fill("#days", "14")
+			b.do("save", chromedp.Submit(chromedp.CSS("#days")))
+			b.await("deleted after 14 days, not 30")
+			b.expected("409")
+			b.check("quotas")
+			b.visit("/projects/demo/settings")
+			b.check("general")
+		})
+	}
+}
+
+// TestAdministratorLooksAfterAccess adds a user, whose own view is checked, and
+// an API key, and finds both in the audit log.
+func TestAdministratorLooksAfterAccess(t *testing.T) {
+	for _, l := range looks {
+		t.Run(l.name, func(t *testing.T) {
+			b := open(t, l)
+			b.signIn(b.site.email, b.site.password)
+			email := l.name + "@example.org"
+			b.visit("/installation/users")
+			b.fill("#email", email)
+			b.fill("#password", "a password of theirs")
+			b.fill("#projects", "demo")
+			b.click("form[action='/installation/users'] button", "The user may sign in now.")
+			b.picture("users")
+			b.check("users")
+			b.visit("/installation/keys")
+			b.fill("#name", "nightly report "+l.name)
+			b.click(".card-foot button", "This is the only time that it is shown.")
+			b.check("API keys")
+			b.visit("/installation/audit")
+			b.await("made an API key")
+			b.await("added a user")
+			b.check("audit log")
+
+			theirs := open(t, l)
+			theirs.signIn(email, "a password of theirs")
+			theirs.await("demo")
+			if strings.Contains(theirs.seen(), "New project") {
+				t.Error("a member is offered to make projects")
+			}
+			theirs.visit("/projects/demo/settings/tokens")
+			theirs.await("A token lets a program write")
+			theirs.visit("/projects/walk-light/settings")
+			theirs.await("There is no such page")
+			theirs.expected("404")
+
+			b.visit("/installation/users")
+			b.do("open the dialog", chromedp.Click(chromedp.CSS(fmt.Sprintf(`[data-dialog][data-name=%q]`, email))), chromedp.WaitVisible(chromedp.CSS("dialog[open]")), chromedp.SendKeys(chromedp.CSS("#confirm-name"), email))
+			b.click("dialog[open] [data-confirm]", "The user is deleted")
+			theirs.visit("/projects")
+			theirs.await("Sign in")
+		})
+	}
+}
+
+// TestProjectsPageTellsVolumeQuotaAndLosses looks at the list with projects in
+// each state.
+func TestProjectsPageTellsVolumeQuotaAndLosses(t *testing.T) {
+	site := start(t)
+	site.makePast(t)
+	b := open(t, looks[0])
+	b.signIn(site.email, site.password)
+	for _, l := range looks {
+		b.takeLook(l)
+		b.visit("/projects")
+		for _, text := range []string{"Records stored", "3,412 daily quota", "silent", "Waiting for the first record.", "84 %"} {
+			b.await(text)
+		}
+		b.picture("projects")
+		b.check("projects")
+		b.visit("/projects/shop-checkout/settings/quotas")
+		b.await("3,412 records lost in the last 48 hours")
+		b.picture("settings-quotas-lost")
+		b.check("quotas with losses")
+	}
+}
+
+// TestThemeIsSwitchedAtOnceAndKept presses the switch in the bar.
+func TestThemeIsSwitchedAtOnceAndKept(t *testing.T) {
+	b := open(t, looks[0])
+	b.signIn(b.site.email, b.site.password)
+	theme := func() string { return b.value(`document.documentElement.dataset.theme || "none"`) }
+	if chosen := theme(); chosen != "none" {
+		t.Errorf("before anything was chosen the theme is %q", chosen)
+	}
+	for _, want := range []string{"dark", "light"} {
+		b.do("press the switch", chromedp.Click(chromedp.CSS("[data-theme-switch] button")))
+		if chosen := theme(); chosen != want {
+			t.Errorf("the theme is %q, not %s", chosen, want)
+		}
+		b.visit("/projects")
+		if chosen := theme(); chosen != want {
+			t.Errorf("on the next page the theme is %q, not %s", chosen, want)
+		}
+	}
+}
+
+// TestKeysLeadThroughThePages uses the keyboard alone.
+func TestKeysLeadThroughThePages(t *testing.T) {
+	b := open(t, looks[0])
+	b.signIn(b.site.email, b.site.password)
+	b.visit("/projects/demo/settings")
+	b.do("press g p", chromedp.KeyEvent("g"), chromedp.KeyEvent("p"))
+	b.await("Records stored")
+	b.do("press /", chromedp.KeyEvent("/"))
+	if name := b.value(`document.activeElement.name`); name != "filter" {
+		t.Fatalf("the focus is on %q", name)
+	}
+	b.do("type letters that are keys elsewhere", chromedp.KeyEvent("g"), chromedp.KeyEvent("p"))
+	if typed := b.value(`document.activeElement.value`); !strings.HasSuffix(typed, "gp") {
+		t.Errorf("the field holds %q", typed)
+	}
+	b.visit("/projects/demo/settings")
+	b.do("press ?", chromedp.KeyEvent("?"), chromedp.WaitVisible(chromedp.CSS("#all-keys")))
+	b.await("Switch project")
+	b.check("all keys")
+	b.do("press Escape", chromedp.KeyEvent(kb.Escape), chromedp.WaitNotVisible(chromedp.CSS("#all-keys")))
+	b.do("press p", chromedp.KeyEvent("p"))
+	b.until("the list of projects is open", `document.querySelector("#switcher a") !== null`)
+	b.checkPart("project switcher", "#switcher")
+	b.visit("/account")
+	b.check("account")
+	b.do("switch single keys off", chromedp.Click(chromedp.CSS("input[name=keys]")), chromedp.Click(chromedp.CSS("main .card-foot button")))
+	b.await("Your choice is kept")
+	b.do("press g p", chromedp.KeyEvent("g"), chromedp.KeyEvent("p"))
+	if at := b.value(`location.pathname`); at != "/account" {
+		t.Errorf("keys act although they are off: at %s", at)
+	}
+}
+
+// TestProjectIsDeletedByItsNameOnly asks for the name, without script too.
+func TestProjectIsDeletedByItsNameOnly(t *testing.T) {
+	b := open(t, looks[0])
+	b.signIn(b.site.email, b.site.password)
+	b.visit("/new-project")
+	b.fill("#name", "short-lived")
+	b.click("form[action='/projects'] button", "Send your first log")
+	b.visit("/projects/short-lived/settings/delete")
+	b.check("delete")
+	b.fill("#confirm-name", "something else")
+	b.click(".btn.danger", "Type short-lived exactly")
+	b.expected("400")
+	b.fill("#confirm-name", "short-lived")
+	b.click(".btn.danger", "The project is deleted.")
+}
+
+// TestAlertsKeepTheirAddressToThemselves saves an address, which no page shows
+// again, and turns alerts off.
+func TestAlertsKeepTheirAddressToThemselves(t *testing.T) {
+	for _, l := range looks {
+		t.Run(l.name, func(t *testing.T) {
+			b := open(t, l)
+			b.signIn(b.site.email, b.site.password)
+			b.visit("/projects/demo/settings/alerts")
+			b.fill("#address", "https://127.0.0.1/hooks/a-secret-of-the-room-4f1c") // where no webhook may go
+			b.do("choose the severity", chromedp.SetValue(chromedp.CSS("#min-severity"), "error"))
+			b.click(".btn.primary", "The alerts are saved.")
+			b.click("[data-test-send]", "The message was not sent")
+			if strings.Contains(b.value(`document.documentElement.outerHTML`), "a-secret-of") {
+				t.Error("the page holds the address")
+			}
+			b.picture("settings-alerts")
+			b.check("alerts")
+			b.click("button[formaction]", "Alerts are off")
+		})
+	}
+}
