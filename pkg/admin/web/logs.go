@@ -48,7 +48,7 @@ type logsView struct {
 // logLinks are the addresses of what is next to the state.
 type logLinks struct {
 	This, Live, Stop, Clear, ClearSel, Zoom, Wider string
-	Earlier, Later, Newest, Wrap                   string
+	Earlier, Later, Wrap                           string
 	NDJSON, CSV, Share                             string
 }
 
