@@ -10,7 +10,7 @@ GOFLAGS  += -mod=readonly
 export GOFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help run build engine redis assets screenshots test race fuzz torture torture-ci torture-controls soak test-disk bench bench-cost bench-durability bench-go lint e2e vulnerabilities clean plugin plugin-install docker $(COMMANDS)
+.PHONY: help run build engine redis assets screenshots test race fuzz torture torture-ci torture-controls soak test-disk bench bench-cost bench-durability bench-go lint e2e vulnerabilities clean plugin plugin-install docker chromium $(COMMANDS)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,7 +55,12 @@ docker: # the container tests start an Engine of their own; installed where that
 		if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io; \
 		else echo "the tests need Docker's engine: install dockerd, such as Debian's docker.io"; exit 1; fi; }
 
-test: engine redis assets docker ## run every test against the real engines
+chromium: # the tests of the pages drive it; installed where that is possible
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+		if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; \
+		else echo "the tests of the pages need Chromium, such as Debian's chromium with fonts-dejavu-core"; exit 1; fi; }
+
+test: engine redis assets docker chromium ## run every test against the real engines
 	$(GO) test $(PACKAGES)
 	@if [ "$$(id -u)" = 0 ]; then $(GO) test -tags privileged -run 'FullDisk|StuckServer' ./pkg/embedded; \
 		else echo "not root: the two tests that fill a disk of their own were not run (sudo make test-disk)"; fi
@@ -64,7 +69,7 @@ test: engine redis assets docker ## run every test against the real engines
 test-disk: ## run the tests that mount a small disk and fill it (root)
 	$(GO) test -tags privileged -run 'FullDisk|StuckServer' ./pkg/embedded
 
-race: engine redis assets docker ## run every test under the race detector
+race: engine redis assets docker chromium ## run every test under the race detector
 	$(GO) test -race $(PACKAGES)
 
 fuzz: ## run every fuzz target for FUZZTIME each (default 20s)
@@ -86,7 +91,7 @@ assets: ## fetch what the browser tests need into the cache folder, by package-l
 		cp pkg/e2e/browser/package.json pkg/e2e/browser/package-lock.json $(BROWSER_CACHE)/ && \
 		cd $(BROWSER_CACHE) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && cp package-lock.json fetched.json; }
 
-screenshots: engine assets ## take the pictures of docs/screenshots anew (needs Chromium)
+screenshots: engine assets chromium ## take the pictures of docs/screenshots anew (needs Chromium)
 	LOGBOOM_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 ./pkg/e2e/browser
 
 TORTURE  ?= -duration 10m
