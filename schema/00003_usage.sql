@@ -6,14 +6,14 @@
 -- batch again with the same cut or not at all, so a repeated row replaces
 -- itself and reads with FINAL count it once, whatever failed in between.
 CREATE TABLE IF NOT EXISTS usage (
-    project LowCardinality(String) CODEC(ZSTD(1)),
-    hour    DateTime('UTC') CODEC(Delta(4), ZSTD(1)),
-    measure LowCardinality(String) CODEC(ZSTD(1)),
-    reason  LowCardinality(String) CODEC(ZSTD(1)),
-    records UInt64 CODEC(ZSTD(1)),
-    bytes   UInt64 CODEC(ZSTD(1)),
-    _stream LowCardinality(String) CODEC(ZSTD(1)),
-    _seq    UInt64 CODEC(Delta(8), ZSTD(1))
+    project LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
+    hour    DateTime('UTC') DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(4), ZSTD(1)),
+    measure LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
+    reason  LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
+    records UInt64 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
+    bytes   UInt64 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
+    _stream LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
+    _seq    UInt64 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(8), ZSTD(1))
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(hour)

@@ -15,7 +15,7 @@ import (
 
 func TestErrorsThatTellOfADamagedPart(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[int32]bool{246: true, 40: true, 33: true, 228: true, 76: true, 60: false, 241: false, 159: false} {
+	for code, want := range map[int32]bool{246: true, 40: true, 33: true, 228: true, 76: true, 49: true, 395: true, 60: false, 241: false, 159: false} {
 		err := fmt.Errorf("count: %w", &ch.Exception{Code: code})
 		if got := Damaged(err); got != want {
 			t.Errorf("code %d: %v", code, got)
@@ -87,6 +87,100 @@ func empty(t *testing.T, client *Client, prefix string) {
 	if err := os.Truncate(marks[0], 0); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// ClickHouse takes a column whose file is empty for one that was added after the
+// part was made, and a merge then writes its defaults into a part that nothing
+// is wrong with.
+func TestColumnThatWasLostIsNeitherReadNorMerged(t *testing.T) {
+	t.Parallel()
+	client := migrated(t, "")
+	execute(t, client, `ALTER TABLE logs MODIFY SETTING min_bytes_for_wide_part = 1, vertical_merge_algorithm_min_rows_to_activate = 1,
+		max_bytes_to_merge_at_max_space_in_pool = 1`) // a file a column, and no merge but those asked for
+	insertWide(t, client, 1)
+	folder := partFolder(t, client)
+	insertWide(t, client, 2)
+	files, err := filepath.Glob(filepath.Join(folder, "*.bin"))
+	if err != nil || len(files) < 14 {
+		t.Fatalf("files in %s: %v (%v)", folder, files, err)
+	}
+	for _, file := range files {
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(whole) == 0 { // all of its values are defaults, which a file beside it says
+			continue
+		}
+		rewrite(t, file, nil)
+		name := filepath.Base(file)
+		if err := readWhole(t, client); !Damaged(err) {
+			t.Errorf("%s is empty: a read said %v", name, err)
+		}
+		if err := client.conn.Exec(t.Context(), mergeAll); !Damaged(err) {
+			t.Errorf("%s is empty: a merge said %v", name, err)
+		}
+		rewrite(t, file, whole)
+	}
+	execute(t, client, mergeAll)
+	if err := readWhole(t, client); err != nil {
+		t.Error(err)
+	}
+}
+
+const mergeAll = "OPTIMIZE TABLE logs FINAL SETTINGS optimize_throw_if_noop = 1"
+
+func execute(t *testing.T, client *Client, statement string) {
+	t.Helper()
+	if err := client.conn.Exec(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func rewrite(t *testing.T, file string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// insertWide inserts logs that have something in every column.
+func insertWide(t *testing.T, client *Client, seq uint64) {
+	t.Helper()
+	var block LogBlock
+	for idx := range uint32(1000) {
+		block.Append(Row{Shard: 1, Seq: seq, Idx: idx, Received: time.Now().UnixNano(), Project: project, RetentionDays: 30}, &record.Log{
+			Timestamp: time.Now().UnixNano(), Application: "shop", SeverityNumber: 9, Severity: "info", Data: fmt.Sprint("order ", idx),
+			Metadata: []record.Pair{{Key: "k", Value: "v"}}, Host: "h", Source: "stdout",
+		})
+	}
+	if err := client.InsertLogs(t.Context(), fmt.Sprint(seq), &block); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// partFolder is the folder of the only part of logs.
+func partFolder(t *testing.T, client *Client) (folder string) {
+	t.Helper()
+	err := client.each(t.Context(), "SELECT path FROM system.parts WHERE database = currentDatabase() AND table = 'logs' AND active", nil,
+		func(rows driver.Rows) (bool, error) { return true, rows.Scan(&folder) })
+	if err != nil || folder == "" {
+		t.Fatalf("no part of logs: %v", err)
+	}
+	return folder
+}
+
+// readWhole reads every column of every row.
+func readWhole(t *testing.T, client *Client) error {
+	t.Helper()
+	return client.each(t.Context(), "SELECT toUInt64(count()) FROM logs WHERE NOT ignore(*)", nil, func(rows driver.Rows) (bool, error) {
+		var n uint64
+		err := rows.Scan(&n)
+		if err == nil && n != 2000 {
+			t.Errorf("%d rows, want 2000", n)
+		}
+		return true, err
+	})
 }
 
 func TestDetachedPartComesBackWhenItIsAttached(t *testing.T) {
