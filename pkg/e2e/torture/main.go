@@ -41,6 +41,7 @@ type options struct {
 	away     time.Duration
 	rounds   int
 	control  control
+	soak     bool
 	keep     bool
 	list     bool
 }
@@ -102,6 +103,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 0, "fewest rounds of all chosen faults; the run goes on until then, up to 3 times -duration and a minute")
 	flags.DurationVar(&o.away, "away", 20*time.Second, "how long away-engine and away-redis take an engine away")
 	flags.StringVar(&stand, "control", "", "put a flawed writer in the place of the real one and demand that it is caught: naive or token")
+	flags.BoolVar(&o.soak, "soak", false, "leave the last fifth of the run in peace, and judge what the processes and the queue hold in the end")
 	flags.BoolVar(&o.keep, "keep", false, "keep the folder with logs and data")
 	flags.BoolVar(&o.list, "list", false, "list the faults")
 	if err := flags.Parse(args); err != nil {

@@ -219,7 +219,7 @@ func (r *run) torture(ctx context.Context) error {
 	defer stop()
 	group, sending := errgroup.WithContext(sending)
 	group.Go(func() error { return r.load.run(ctx, sending) })
-	group.Go(func() error { return r.inflict.run(sending) })
+	group.Go(func() error { return r.inflictUntil(sending) })
 	group.Go(func() error { r.sampler.run(sending); return nil })
 	group.Go(func() error {
 		defer stop()
@@ -229,6 +229,17 @@ func (r *run) torture(ctx context.Context) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// inflictUntil inflicts until ctx ends; a soak has peace before, for processes
+// that live long enough to show what they leak.
+func (r *run) inflictUntil(ctx context.Context) error {
+	if r.options.soak {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.options.duration/5*4)
+		defer cancel()
+	}
+	return r.inflict.run(ctx)
 }
 
 // most is when a run ends that does not come to its number of records.
@@ -265,6 +276,9 @@ func (r *run) judge(ctx context.Context, tortured time.Duration, drained error) 
 	}
 	if err := r.judgeRows(ctx, store, result); err != nil && ctx.Err() == nil {
 		result.fail("unreadable", err.Error()) // the engine answers by now: it is its data
+	}
+	if r.options.soak {
+		r.judgeSoak(ctx, result)
 	}
 	result.judgeRun()
 	return result, ctx.Err()

@@ -27,6 +27,11 @@ type sample struct {
 	rss             int64 // bytes
 }
 
+// or is the more of each.
+func (s sample) or(other sample) sample {
+	return sample{max(s.fds, other.fds), max(s.goroutines, other.goroutines), max(s.rss, other.rss)}
+}
+
 // usage is what one life of a process held: in the beginning, in the end, and
 // the most of each.
 type usage struct {
@@ -35,6 +40,7 @@ type usage struct {
 	since             time.Duration // from the first sample to the last
 	first, last, most sample
 	begun             time.Time
+	all               []sample // each one, in order
 }
 
 // sampler looks at all processes now and then. A leak shows as a last sample
@@ -79,7 +85,8 @@ func (s *sampler) look(ctx context.Context, from *service) {
 		u.first, u.begun = now, time.Now().Add(-warmUp)
 	}
 	u.last, u.since = now, time.Since(u.begun)-warmUp
-	u.most = sample{max(u.most.fds, now.fds), max(u.most.goroutines, now.goroutines), max(u.most.rss, now.rss)}
+	u.all = append(u.all, now)
+	u.most = u.most.or(now)
 	if u.since >= s.longest[from.name].since {
 		s.longest[from.name] = *u
 	}

@@ -1,0 +1,343 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// sustainSetting is how long the system is held at full speed. Default 5m.
+const sustainSetting = "LOGBOOM_BENCH_SUSTAIN"
+
+// table is what is promised beside what was measured, in one run.
+type table struct{ rows [][4]string }
+
+// add adds a row: what was measured, and whether it is within the target.
+func (t *table) add(workload, target string, met bool, measured string, values ...any) {
+	verdict := "met"
+	if !met {
+		verdict = "missed"
+	}
+	t.rows = append(t.rows, [4]string{workload, target, fmt.Sprintf(measured, values...), verdict})
+}
+
+func (t *table) String() string {
+	var text strings.Builder
+	out := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "workload\ttarget\tmeasured\t")
+	for _, row := range t.rows {
+		fmt.Fprintln(out, strings.Join(row[:], "\t"))
+	}
+	_ = out.Flush() // a strings.Builder takes everything
+	return text.String()
+}
+
+// BenchmarkTargets prints the table of docs/performance.md. Each part has a
+// system of its own; run it with -benchtime 1x.
+func BenchmarkTargets(b *testing.B) {
+	var t table
+	for _, part := range []struct {
+		name    string
+		measure func(b *testing.B, t *table)
+	}{
+		{"bodies", bodyTargets},
+		{"disk", diskTargets},
+		{"single", singleTargets},
+		{"sustained", sustainedTargets},
+		{"lag", lagTargets},
+		{"idle", idleTargets},
+	} {
+		b.Run(part.name, func(b *testing.B) { part.measure(b, &t) })
+	}
+	// Printed, for go test shows no log of a benchmark that holds others.
+	fmt.Printf("\nload average of the machine at the end: %s\n%s\n", machineLoad(b), &t)
+}
+
+// machineLoad is what else the machine had to do.
+func machineLoad(b *testing.B) string {
+	b.Helper()
+	content, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return string(bytes.TrimSpace(content))
+}
+
+func bodyTargets(b *testing.B, t *table) {
+	const count = 1500
+	for _, kind := range []string{"hec", "native"} {
+		s := separate(b, measured...)
+		used, perSecond, _ := s.costs(b, kind, count)
+		t.add(kind+" bodies of 1000, all processes and engine, merges settled", "<= 6 us/line", used["all"] <= 6,
+			"%.2f us/line (%s) at %.0f lines/s", used["all"], spread(used), perSecond)
+		if kind == "hec" {
+			t.add("ingest alone, hec bodies of 1000", "<= 1.5 us/line", used["ingest"] <= 1.5, "%.2f us/line", used["ingest"])
+		}
+	}
+}
+
+// diskTargets stores each line once: a second copy would compress to nothing.
+func diskTargets(b *testing.B, t *table) {
+	s := separate(b, measured...)
+	const lines = 200_000
+	s.costs(b, "native", lines/1000)
+	run(b, s.tables, "OPTIMIZE TABLE logs FINAL")
+	queue := float64(s.queueBytes(b)) / lines
+	disk := func(column string) float64 {
+		return float64(s.ask(b, "SELECT toUInt64(sum("+column+")) FROM system.parts_columns WHERE active AND database = currentDatabase() AND table = 'logs'")) / lines
+	}
+	whole := float64(s.ask(b, "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase() AND table = 'logs'")) / lines
+	text := disk("if(column = 'data', column_bytes_on_disk, 0)")
+	t.add("disk in ClickHouse with the search index, digits varied", "<= 40 B/line", whole <= 40, "%.1f B/line, of which %.1f are the text", whole, text)
+	t.add("disk on the queue", "<= 80 B/line", queue <= 80, "%.1f B/line", queue)
+}
+
+func singleTargets(b *testing.B, t *table) {
+	s := separate(b, measured...)
+	used, perSecond, _ := s.costs(b, "single", 150_000)
+	both := used["ingest"] + used["nats"]
+	floor := s.floor(b)
+	t.add("one log a request, 64 connections, ingest + queue, full speed", "<= 25 us/request", both <= 25,
+		"%.1f us (%s) at %.0f/s; net/http and echo alone %.1f", both, spread(used), perSecond, floor)
+
+	const rate = 10_000
+	paced := load{address: s.host(), connections: 64, rate: rate, count: 15 * rate, request: kinds["single"].requests(b, s)}.run(b.Context(), b)
+	p99 := paced.percentile(99)
+	t.add("the same at 10,000/s: due to answered", "p99 <= 20 ms", p99 <= 20*time.Millisecond,
+		"p50 %.1f ms, p99 %.1f ms", milliseconds(paced.percentile(50)), milliseconds(p99))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// floor is the CPU time that ingest needs to answer a request of one log's size
+// without looking at it: what net/http and echo take, in microseconds.
+func (s *system) floor(b *testing.B) float64 {
+	b.Helper()
+	const count = 100_000
+	requests := s.native(bodies(b, 1, 1000, nativeForm))
+	probe := func(dst []byte, i int) []byte {
+		return append(dst, bytes.Replace(requests(nil, i), []byte("POST"), []byte("OPTIONS"), 1)...)
+	}
+	m := s.measure(b)
+	s.profiled(b, "floor", func() {
+		load{address: s.host(), connections: 64, count: count, request: probe}.run(b.Context(), b)
+	})
+	return m.perRecord(b, count)["ingest"]
+}
+
+// memory is what processes hold, looked at each second.
+type memory struct {
+	most         map[string]int // of the whole time, bytes
+	early, late  map[string]int // the most of the second fifth, and of the last
+	costs, lines []float64      // at the borders of the fifths: CPU time and lines so far
+}
+
+func sustainedTargets(b *testing.B, t *table) {
+	length := 5 * time.Minute
+	if text := os.Getenv(sustainSetting); text != "" {
+		var err error
+		if length, err = time.ParseDuration(text); err != nil || length < time.Minute {
+			b.Fatalf("%s is %q: give a duration of a minute or more, such as 5m (%v)", sustainSetting, text, err)
+		}
+	}
+	s := separate(b, measured...)
+	requests := kinds["hec"].requests(b, s)
+	ctx, cancel := context.WithTimeout(b.Context(), length)
+	defer cancel()
+	m := s.measure(b)
+	f, wait := load{address: s.host(), connections: 8, request: requests}.start(ctx, b)
+	watched := s.watch(ctx, b, m, f, length)
+	wait()
+	elapsed := time.Since(m.began).Seconds()
+	m.sent = time.Now()
+	lines := float64(f.done.Load()) * 1000
+	t.add(fmt.Sprintf("hec bodies of 1000, held for %s", length), ">= 200,000 lines/s", lines/elapsed >= 200_000, "%.0f lines/s, %.0f million lines", lines/elapsed, lines/1e6)
+	t.addMemory("ingest", 150, watched)
+	t.addMemory("writer", 400, watched)
+	fifth := func(i int) float64 {
+		return (watched.costs[i+1] - watched.costs[i]) / (watched.lines[i+1] - watched.lines[i])
+	}
+	t.add("cost with stored rows: second fifth of it, last fifth", "no growth", fifth(4) <= fifth(1)*1.25, "%.2f, then %.2f us/line", fifth(1), fifth(4))
+	s.drained(b, m, uint64(lines))
+}
+
+// watch looks at the processes until ctx ends.
+func (s *system) watch(ctx context.Context, b *testing.B, m *measurement, f *flow, length time.Duration) memory {
+	b.Helper()
+	w := memory{most: map[string]int{}, early: map[string]int{}, late: map[string]int{}}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	mark := func() {
+		w.costs = append(w.costs, m.perRecord(b, 1)["all"])
+		w.lines = append(w.lines, float64(f.done.Load())*1000)
+	}
+	mark()
+	for {
+		select {
+		case <-ctx.Done():
+			mark()
+			return w
+		case <-tick.C:
+		}
+		fifth := int(5 * time.Since(m.began) / length)
+		if len(w.costs) <= min(fifth, 4) {
+			mark()
+		}
+		for name, pid := range m.pids {
+			bytes := resident(b, pid)
+			w.most[name] = max(w.most[name], bytes)
+			switch fifth {
+			case 1:
+				w.early[name] = max(w.early[name], bytes)
+			case 4:
+				w.late[name] = max(w.late[name], bytes)
+			}
+		}
+	}
+}
+
+// addMemory adds a row of a process's memory: bounded, and flat but for a tenth
+// and a few MiB.
+func (t *table) addMemory(name string, limit int, w memory) {
+	early, late := w.early[name]>>20, w.late[name]>>20
+	flat := late <= early+early/10+16
+	t.add(name+"'s memory at full speed", fmt.Sprintf("<= %d MiB, flat", limit), w.most[name]>>20 <= limit && flat,
+		"%d MiB at most; second fifth %d, last fifth %d", w.most[name]>>20, early, late)
+}
+
+// resident is the memory of a process, in bytes.
+func resident(b *testing.B, pid int) int {
+	b.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var size, pages int
+	if _, err := fmt.Sscan(string(content), &size, &pages); err != nil {
+		b.Fatal(err)
+	}
+	return pages * os.Getpagesize()
+}
+
+// lagTargets is the time from answer to readable at half of the full speed.
+func lagTargets(b *testing.B, t *table) {
+	s := separate(b, measured...)
+	const count = 1000
+	_, perSecond, _ := s.costs(b, "hec", count)
+	half := perSecond / 2 / 1000
+	offset := s.ask(b, "SELECT count() FROM logs")
+	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	defer cancel()
+	requests := kinds["hec"].requests(b, s)
+	f, wait := load{address: s.host(), connections: 8, rate: half, request: func(dst []byte, i int) []byte { return requests(dst, count+i) }}.start(ctx, b)
+	most := time.Duration(0)
+	for ctx.Err() == nil {
+		answered, at := offset+uint64(f.done.Load())*1000, time.Now()
+		for s.ask(b, "SELECT count() FROM logs") < answered {
+			<-time.After(10 * time.Millisecond)
+		}
+		most = max(most, time.Since(at))
+	}
+	wait()
+	t.add("answer to readable at half of the full speed", "<= 2 s", most <= 2*time.Second, "%.2f s at most, at %.0f lines/s", most.Seconds(), half*1000)
+}
+
+// idleTargets holds 10,000 connections as that many hosts would between two of
+// their requests.
+func idleTargets(b *testing.B, t *table) {
+	const connections, requests = 10_000, 50_000
+	s := separate(b, measured...)
+	ingest := s.processes[0].command.Process.Pid
+	single := load{address: s.host(), connections: 64, count: requests, request: kinds["single"].requests(b, s)}
+	speed := func() (perSecond, us float64) {
+		m := s.measure(b)
+		single.run(b.Context(), b)
+		return requests / time.Since(m.began).Seconds(), m.perRecord(b, requests)["ingest"]
+	}
+	speed()
+	_, before := speed()
+	empty := resident(b, ingest)
+	hosts := s.idle(b, connections)
+	held := (resident(b, ingest) - empty) >> 20
+	heap, stacks := s.live(b)
+	_, with := speed()
+	for _, host := range hosts {
+		host.Close()
+	}
+	t.add("10,000 idle kept-alive connections", "<= 100 MiB in ingest, no slowdown", held <= 100 && with <= before*1.25,
+		"%d MiB, of which the heap %.1f and the stacks %.1f KiB a connection after a collection; %.1f us/request without them, %.1f with",
+		held, heap/connections/1024, stacks/connections/1024, before, with)
+}
+
+// live is what ingest's heap and stacks hold once garbage is collected, in bytes.
+func (s *system) live(b *testing.B) (heap, stacks float64) {
+	b.Helper()
+	text := ""
+	for _, path := range []string{"/debug/pprof/heap?gc=1", "/debug/pprof/heap?gc=1", "/metrics"} { // stacks shrink by half at each collection
+		a, err := try(http.MethodGet, s.ops["ingest"]+path, nil, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		text = string(a.body)
+	}
+	return gauge(b, text, "go_memstats_heap_alloc_bytes"), gauge(b, text, "go_memstats_stack_inuse_bytes")
+}
+
+// gauge is a metric without labels.
+func gauge(b *testing.B, metrics, name string) float64 {
+	b.Helper()
+	_, rest, found := strings.Cut(metrics, "\n"+name+" ")
+	var value float64
+	if _, err := fmt.Sscan(rest, &value); !found || err != nil {
+		b.Fatalf("no metric %s (%v)", name, err)
+	}
+	return value
+}
+
+// idle opens connections, sends one log over each and keeps them open.
+func (s *system) idle(b *testing.B, count int) []net.Conn {
+	b.Helper()
+	hosts := make([]net.Conn, count)
+	request := appendRequest(nil, "/v1/logs/"+s.project, s.token, []byte(`{"data":"here I am"}`))
+	var opening sync.WaitGroup
+	for worker := range 64 {
+		opening.Go(func() {
+			for i := worker; i < count; i += 64 {
+				if err := s.open(&hosts[i], request); err != nil {
+					b.Errorf("connection %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	opening.Wait()
+	return hosts
+}
+
+func (s *system) open(host *net.Conn, request []byte) error {
+	connection, err := net.Dial("tcp", s.host())
+	if err != nil {
+		return err
+	}
+	*host = connection
+	if _, err := connection.Write(request); err != nil {
+		return err
+	}
+	answer := make([]byte, 512)
+	n, err := connection.Read(answer)
+	if err != nil {
+		return err
+	}
+	if !bytes.Contains(answer[:n], []byte(http.StatusText(http.StatusAccepted))) {
+		return fmt.Errorf("answer %q", answer[:n])
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+// What a soak allows. A process grows at first, as its pools and caches fill;
+// so its longest life is judged from its second third on.
+const (
+	soakLife = time.Minute // a shorter life says nothing about growth
+
+	// What the last third may hold more than the second: a quarter, and what
+	// one burst takes. ClickHouse has the files of all parts open that it
+	// merges (measured, without a fault: 270 to 430; on a busy machine 700).
+	moreFDs        = 64
+	moreEngineFDs  = 512
+	moreGoroutines = 128
+	moreMemory     = 96 << 20
+
+	// queueShare is the part of a stream's limit, in percent, that may be held
+	// once all is dealt with: the replay window is 20, and what is tidied next.
+	queueShare  = 25
+	tidiedAfter = time.Minute
+)
+
+// mostMemory is what each of our processes may ever hold, in bytes, by the
+// first word of its name.
+var mostMemory = map[string]int64{"ingest": 150 << 20, "writer": 400 << 20}
+
+// judgeSoak adds what was held too long or grew.
+func (r *run) judgeSoak(ctx context.Context, result *report) {
+	for _, service := range r.system.services() {
+		life := r.sampler.longest[service.name]
+		files := int64(moreFDs)
+		if service.ops == "" { // not ours
+			files = moreEngineFDs
+		}
+		for _, growth := range life.grown(files) {
+			result.fail("grew", service.name+": "+growth)
+		}
+		if limit := mostMemory[group(service.name)]; limit > 0 && life.most.rss > limit {
+			result.fail("memory", fmt.Sprintf("%s held %d MiB, the most is %d", service.name, life.most.rss>>20, limit>>20))
+		}
+	}
+	if full := r.tidied(ctx); full != "" {
+		result.fail("queue", "not tidied after "+tidiedAfter.String()+": "+full)
+	}
+}
+
+// grown says what the last third of a life held more of than the second. The
+// file descriptors are how many more there may be.
+func (u *usage) grown(moreFDs int64) []string {
+	if u.since < soakLife || len(u.all) < 6 {
+		return nil
+	}
+	third := len(u.all) / 3
+	early, late := mostOf(u.all[third:2*third]), mostOf(u.all[2*third:])
+	var growth []string
+	for _, held := range []struct {
+		name              string
+		early, late, more int64
+	}{
+		{"file descriptors", int64(early.fds), int64(late.fds), moreFDs},
+		{"goroutines", int64(early.goroutines), int64(late.goroutines), moreGoroutines},
+		{"bytes of memory", early.rss, late.rss, moreMemory},
+	} {
+		if held.late > held.early+held.early/4+held.more {
+			growth = append(growth, fmt.Sprintf("%d, then %d %s", held.early, held.late, held.name))
+		}
+	}
+	return growth
+}
+
+func mostOf(samples []sample) (most sample) {
+	for _, s := range samples {
+		most = most.or(s)
+	}
+	return most
+}
+
+// tidied waits until every stream holds its replay window and no more; else it
+// names one that does not.
+func (r *run) tidied(ctx context.Context) (full string) {
+	ctx, cancel := context.WithTimeout(ctx, tidiedAfter)
+	defer cancel()
+	topology := r.queue.topology
+	names := slices.Concat(topology.Streams(stream.Logs), topology.Streams(stream.Events))
+	for {
+		full = fullOf(ctx, topology, names)
+		if full == "" || pause(ctx, time.Second) != nil {
+			return full
+		}
+	}
+}
+
+func fullOf(ctx context.Context, topology *stream.Topology, names []string) string {
+	for _, name := range names {
+		info, err := topology.Lag(ctx, name)
+		if err != nil {
+			return err.Error()
+		}
+		if int64(info.Bytes) > info.MaxBytes/100*queueShare {
+			return fmt.Sprintf("stream %s holds %d of %d bytes", name, info.Bytes, info.MaxBytes)
+		}
+	}
+	return ""
+}
