@@ -26,6 +26,7 @@
 //	go run ./pkg/e2e/torture -faults failpoints,zombie -duration 2m -seed 7
 //	go run ./pkg/e2e/torture -faults kills -rounds 40 -duration 10m
 //	go run ./pkg/e2e/torture -faults away-engine -away 10m -duration 11m
+//	go run ./pkg/e2e/torture -faults kills,clock -duration 3m
 //	go run ./pkg/e2e/torture -control naive
 //	go run ./pkg/e2e/torture -list
 //
@@ -33,6 +34,9 @@
 // the writers find and store again from the queue. A run with such faults
 // starts the engine anew in the end, so that nothing is hidden by its memory,
 // and waits until every part can be read.
+//
+// The faults of the group clock move the clock of the whole machine and back, and
+// are inflicted only where they are named.
 //
 // Faults of the disk mount two ext4 images through loop devices and need root.
 // The mounts are made in a mount namespace of this run, so that they are gone

@@ -23,6 +23,7 @@ type fault struct {
 	check   func() error // nil: it needs nothing
 	inflict func(ctx context.Context) error
 	disks   bool // it needs the volumes
+	apart   bool // all does not mean it: it has to be named
 	heals   bool // parts may be lost by it that are then stored again
 }
 
@@ -65,20 +66,20 @@ type tools struct {
 
 // all are the faults that there are, in the order of the list.
 func (t *tools) all() []*fault {
-	return slices.Concat(t.processFaults(), t.failpointFaults(), t.networkFaults(), t.errorFaults(), t.diskFaults(), t.awayFaults(), []*fault{
+	return slices.Concat(t.processFaults(), t.failpointFaults(), t.networkFaults(), t.errorFaults(), t.diskFaults(), t.awayFaults(), t.clockFaults(), []*fault{
 		{name: "poison", inflict: func(ctx context.Context) error { return t.poison.publish(ctx, t.random) }},
 	})
 }
 
-// chosen are the faults that a list names: names, groups such as kills, or all;
-// a name or group behind a - is left out.
+// chosen are the faults that a list names: names, groups such as kills, or all
+// but those that stand apart; a name or group behind a - is left out.
 func chosen(all []*fault, list string) ([]*fault, error) {
 	picked := map[string]bool{}
 	for word := range strings.SplitSeq(list, ",") {
 		name, without := strings.CutPrefix(strings.TrimSpace(word), "-")
 		known := name == "none"
 		for _, f := range all {
-			if name == "all" || name == f.name || strings.TrimSuffix(name, "s") == strings.TrimSuffix(group(f.name), "s") {
+			if name == "all" && !f.apart || name == f.name || strings.TrimSuffix(name, "s") == strings.TrimSuffix(group(f.name), "s") {
 				known, picked[f.name] = true, !without
 			}
 		}

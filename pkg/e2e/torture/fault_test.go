@@ -23,8 +23,12 @@ func names(faults []*fault) []string {
 func TestFaultsAreChosenByNameAndGroup(t *testing.T) {
 	t.Parallel()
 	all := (&tools{}).all()
-	if got, err := chosen(all, "all"); err != nil || len(got) != len(all) {
+	apart := func(f *fault) bool { return f.apart }
+	if got, err := chosen(all, "all"); err != nil || slices.ContainsFunc(got, apart) || len(got) != len(slices.DeleteFunc(slices.Clone(all), apart)) {
 		t.Errorf("all: %d of %d (%v)", len(got), len(all), err)
+	}
+	if got, err := chosen(all, "all,clock"); err != nil || len(got) != len(all) {
+		t.Errorf("all and what stands apart: %d of %d (%v)", len(got), len(all), err)
 	}
 	if got, err := chosen(all, "none"); err != nil || len(got) != 0 {
 		t.Errorf("none: %v (%v)", names(got), err)
