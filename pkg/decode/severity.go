@@ -19,6 +19,10 @@ func severityWord(text string) string {
 	})
 }
 
+// SeverityNumber is the number that a log with this severity word has:
+// OpenTelemetry's 1 to 24, or 0 for a word that is not known.
+func SeverityNumber(word string) uint8 { return severityNumber(severityWord(word)) }
+
 // severityNumber is OpenTelemetry's number of a word in any case, 0 for a word
 // that is not known. Bare numbers are not: what 3 means depends on who says it.
 func severityNumber(word string) uint8 {

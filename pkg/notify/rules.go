@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -75,35 +76,9 @@ func (b *ruleBook) look(ctx context.Context) error {
 func numbered(words map[string]string) rules {
 	wanted := rules{}
 	for projectID, word := range words {
-		if number := severityNumber(word); number > 0 {
+		if number := decode.SeverityNumber(word); number > 0 {
 			wanted[projectID] = number
 		}
 	}
 	return wanted
-}
-
-// severityNumber is OpenTelemetry's number of a severity as a project keeps it;
-// decode gives logs the same numbers.
-func severityNumber(word string) uint8 {
-	switch word {
-	case "trace", "trce", "finest", "verbose", "vrb":
-		return 1
-	case "debug", "dbg", "fine", "d":
-		return 5
-	case "info", "information", "informational", "inf", "i":
-		return 9
-	case "notice":
-		return 10
-	case "warn", "warning", "wrn", "w":
-		return 13
-	case "error", "err", "severe", "e":
-		return 17
-	case "critical", "crit", "dpanic":
-		return 18
-	case "alert", "panic":
-		return 19
-	case "fatal", "ftl", "emerg", "emergency", "f":
-		return 21
-	}
-	return 0
 }
