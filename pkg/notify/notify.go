@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +14,7 @@ import (
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/telemetry"
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
@@ -213,12 +211,5 @@ func (n *Notifier) note(name string, err error) {
 func (n *Notifier) Ready(context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var texts []string
-	for _, name := range slices.Sorted(maps.Keys(n.troubles)) {
-		texts = append(texts, fmt.Sprintf("%s is stopped: %v", name, n.troubles[name]))
-	}
-	if len(texts) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(texts, "; "))
+	return telemetry.Stopped(n.troubles)
 }

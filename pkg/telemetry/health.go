@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,4 +105,17 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	// The reader going away is no concern of a health check.
 	_ = json.NewEncoder(w).Encode(v)
+}
+
+// Stopped is what a readiness check answers about things that do not move, each
+// by its name with why; nil where everything does.
+func Stopped(troubles map[string]error) error {
+	if len(troubles) == 0 {
+		return nil
+	}
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(troubles)) {
+		texts = append(texts, fmt.Sprintf("%s is stopped: %v", name, troubles[name]))
+	}
+	return errors.New(strings.Join(texts, "; "))
 }

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +14,7 @@ import (
 	"github.com/logboom/logboom/pkg/batch"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/telemetry"
 )
 
 // Queue is where records come from; stream.Topology is it.
@@ -231,14 +229,7 @@ func (w *Writer) note(name string, err error) {
 func (w *Writer) Ready(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.troubles) == 0 {
-		return nil
-	}
-	var texts []string
-	for _, name := range slices.Sorted(maps.Keys(w.troubles)) {
-		texts = append(texts, fmt.Sprintf("%s is stopped: %v", name, w.troubles[name]))
-	}
-	return errors.New(strings.Join(texts, "; "))
+	return telemetry.Stopped(w.troubles)
 }
 
 func pause(ctx context.Context, d time.Duration) error {
