@@ -143,7 +143,7 @@ type Decoder struct {
 	// Of container logs only.
 	line     levelFinder
 	sticky   [len(stickyFields)]sticky
-	pieces   pieces
+	pieces   [outputs]pieces
 	stderrAs string
 	others   bool // the event at hand has more than what a line has
 	untimed  int  // logs without a time of their sender

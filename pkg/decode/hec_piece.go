@@ -18,8 +18,21 @@ const (
 	cutMarks = 3
 )
 
+// outputs is how many outputs a container has. Docker reads the two apart, so
+// lines of the one come between the pieces of the other's.
+const outputs = 2
+
+// output is which of a container's outputs a source is.
+func output(source string) int {
+	if source == "stderr" {
+		return 1
+	}
+	return 0
+}
+
 // pieces is a line that came in pieces, up to now. Pieces are of the same
-// container and time, next to each other, and all but the last are full.
+// container, output and time, with no other line of that output between them,
+// and all but the last are full.
 type pieces struct {
 	log    record.Log // Data is in text
 	text   []byte
@@ -32,12 +45,13 @@ type pieces struct {
 // a time of its own.
 func (d *Decoder) passOn(l *record.Log, whole bool) {
 	whole = whole && d.timed
-	if d.pieces.held && d.addPiece(l, whole) {
+	p := &d.pieces[output(l.Source)]
+	if p.held && d.addPiece(p, l, whole) {
 		return
 	}
 	if whole && len(l.Data) >= pieceBytes {
 		if prefix, full := firstPiece(l.Data, d.fields[fieldContent].kind == '"'); full {
-			d.pieces.begin(l, prefix)
+			p.begin(l, prefix)
 			return
 		}
 	}
@@ -46,25 +60,29 @@ func (d *Decoder) passOn(l *record.Log, whole bool) {
 
 // addPiece adds a log to the line of which there were pieces. It is false where
 // the log is not of it; the line was at its end then.
-func (d *Decoder) addPiece(l *record.Log, whole bool) bool {
-	p := &d.pieces
+func (d *Decoder) addPiece(p *pieces, l *record.Log, whole bool) bool {
 	if !whole || !p.goesOn(l, d.limits.Record) {
-		d.flush()
+		d.complete(p)
 		return false
 	}
 	d.joined++
 	if full := p.add(l.Data[p.prefix:]); !full {
-		d.flush()
+		d.complete(p)
 	}
 	return true
 }
 
-// flush emits the line of which there were pieces.
+// flush emits the lines of which there were pieces.
 func (d *Decoder) flush() {
-	p := &d.pieces
-	if !p.held {
-		return
+	for i := range d.pieces {
+		if d.pieces[i].held {
+			d.complete(&d.pieces[i])
+		}
 	}
+}
+
+// complete emits a line as far as its pieces came.
+func (d *Decoder) complete(p *pieces) {
 	p.held = false
 	p.log.Data = view(p.text)
 	d.send(&p.log)

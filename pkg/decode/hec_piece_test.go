@@ -6,6 +6,11 @@ import (
 	"testing"
 )
 
+// stderrEvent is one of a container's other output.
+func stderrEvent(line, tag, second string) string {
+	return strings.Replace(dockerEvent(line, tag, second), `"stdout"`, `"stderr"`, 1)
+}
+
 // dockerEvent is one as Docker sends it.
 func dockerEvent(line, tag, second string) string {
 	return fmt.Sprintf(`{"event":{"line":%s,"source":"stdout","tag":"%s"},"time":"17673194%s.123457","host":"vm"}`, quoted(line), tag, second)
@@ -26,6 +31,9 @@ func TestPiecesOfALongLineAreJoined(t *testing.T) {
 		"a byte short":        {[]string{dockerEvent(full[1:], "t", "45"), dockerEvent(rest, "t", "45")}, []string{full[1:], rest}},
 		"a byte long":         {[]string{dockerEvent(full+"x", "t", "45"), dockerEvent(rest, "t", "45")}, []string{full + "x", rest}},
 		"not next to another": {[]string{dockerEvent(full, "t", "45"), dockerEvent("between", "t", "44"), dockerEvent(rest, "t", "45")}, []string{full, "between", rest}},
+		"stderr between":      {[]string{dockerEvent(full, "t", "45"), stderrEvent("between", "t", "45"), dockerEvent(rest, "t", "45")}, []string{"between", full + rest}},
+		"both mixed":          {[]string{dockerEvent(full, "t", "45"), stderrEvent(full, "t", "46"), dockerEvent(rest, "t", "45"), stderrEvent("other", "t", "46")}, []string{full + rest, full + "other"}},
+		"both without an end": {[]string{stderrEvent(full, "t", "46"), dockerEvent(full, "t", "45")}, []string{full, full}},
 		"a bad one between":   {[]string{dockerEvent(full, "t", "45"), `{"event":""}`, dockerEvent(rest, "t", "45")}, []string{full, rest}},
 		"two lines":           {[]string{dockerEvent(full, "t", "45"), dockerEvent(rest, "t", "45"), dockerEvent(rest, "t", "45")}, []string{full + rest, rest}},
 		"without a time":      {[]string{`{"event":{"line":"` + full + `"}}`, `{"event":{"line":"rest"}}`}, []string{full, "rest"}},

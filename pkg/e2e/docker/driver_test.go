@@ -11,7 +11,10 @@ import (
 	"time"
 )
 
-const long = 700 // number of the line that is 40 KiB long
+// long is the number of the line that is 40 KiB long. Docker's own driver cuts
+// it, and its pieces can be put together only where one request has them all, so
+// it is far from the 1000th, after which a request ends.
+const long = 203
 
 // whole runs a container to its end and checks that all it printed arrived as
 // what it is, and that docker logs shows it too.
@@ -64,8 +67,10 @@ func TestBuiltInDriverDeliversEachLineOnce(t *testing.T) {
 		described(t, w.whole(t, options("tag=packed", "splunk-gzip=true"), "packed"))
 	})
 	t.Run("raw", func(t *testing.T) {
-		// What raw sends is one text: tag, attributes and line together.
-		if all := w.whole(t, options("tag=raw", "splunk-format=raw"), "bootstrap"); !strings.HasPrefix(all[0].Data, "raw team=shop line 00000001") {
+		// What raw sends is one text: tag, attributes and line together. Docker
+		// builds it in one buffer for both outputs of a container, where a line
+		// of stderr may overwrite one of stdout, so this one has only stdout.
+		if all := w.whole(t, options("tag=raw", "splunk-format=raw"), "bootstrap", "-stderr-every=0"); !strings.HasPrefix(all[0].Data, "raw team=shop line 00000001") {
 			t.Errorf("%+v", all[0])
 		}
 	})

@@ -18,6 +18,7 @@ func main() {
 	long := flag.Int("long", 0, "number of the one long line")
 	size := flag.Int("long-bytes", 40<<10, "bytes of the long line")
 	asJSON := flag.Bool("json", false, "print objects with a message and a level")
+	stderrEvery := flag.Int("stderr-every", 10, "of so many lines the last goes to stderr; 0: none")
 	flag.Parse()
 	stop := make(chan os.Signal, 1) // one: the first is enough
 	signal.Notify(stop, syscall.SIGTERM)
@@ -26,7 +27,7 @@ func main() {
 		if n == *long {
 			text += " " + strings.Repeat("0123456789abcdef", *size/16)
 		}
-		show(n, text, *asJSON)
+		show(text, *stderrEvery > 0 && n%*stderrEvery == 0, *asJSON)
 		select {
 		case <-stop:
 			return
@@ -35,13 +36,13 @@ func main() {
 	}
 }
 
-// show prints a line; every tenth goes to stderr.
-func show(n int, text string, asJSON bool) {
+// show prints a line to stdout or to stderr.
+func show(text string, toStderr, asJSON bool) {
 	if asJSON {
 		text = fmt.Sprintf(`{"level":"warn","message":%q}`, text)
 	}
 	to := os.Stdout
-	if n%10 == 0 {
+	if toStderr {
 		to = os.Stderr
 	}
 	fmt.Fprintln(to, text)
