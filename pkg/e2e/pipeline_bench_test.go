@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
-	"github.com/logboom/logboom/pkg/stream"
 )
 
 // BenchmarkPipeline measures the whole way, from requests to rows that can be
@@ -242,31 +241,9 @@ func (m *measurement) report(b *testing.B, records int) {
 	b.ReportMetric(per(total), "all-us/rec")
 	b.ReportMetric(float64(records)/m.sent.Sub(m.began).Seconds(), "rec/s")
 	b.ReportMetric(m.lag.Seconds(), "lag-s")
-	b.ReportMetric(float64(m.s.queueBytes(b))/float64(records), "queue-B/rec")
+	_, size := m.s.queued(b)
+	b.ReportMetric(float64(size)/float64(records), "queue-B/rec")
 	b.ReportMetric(float64(m.s.ask(b, "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase() AND table = 'logs'"))/float64(records), "disk-B/rec")
-}
-
-// queueBytes is what the streams of logs hold.
-func (s *system) queueBytes(b *testing.B) uint64 {
-	b.Helper()
-	nc, js, err := stream.Connect(b.Context(), s.queue, stream.ConnectConfig{Name: "bench"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer nc.Close()
-	topology, err := stream.Open(b.Context(), js, stream.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	total := uint64(0)
-	for _, name := range topology.Streams(stream.Logs) {
-		info, err := topology.Lag(b.Context(), name)
-		if err != nil {
-			b.Fatal(err)
-		}
-		total += info.Bytes
-	}
-	return total
 }
 
 // ticksPerSecond is the unit of CPU time in /proc, the same on every Linux.

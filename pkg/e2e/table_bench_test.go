@@ -90,7 +90,8 @@ func diskTargets(b *testing.B, t *table) {
 	const lines = 200_000
 	s.costs(b, "native", lines/1000)
 	run(b, s.tables, "OPTIMIZE TABLE logs FINAL")
-	queue := float64(s.queueBytes(b)) / lines
+	_, size := s.queued(b)
+	queue := float64(size) / lines
 	disk := func(column string) float64 {
 		return float64(s.ask(b, "SELECT toUInt64(sum("+column+")) FROM system.parts_columns WHERE active AND database = currentDatabase() AND table = 'logs'")) / lines
 	}
@@ -102,36 +103,22 @@ func diskTargets(b *testing.B, t *table) {
 
 func singleTargets(b *testing.B, t *table) {
 	s := separate(b, measured...)
-	used, perSecond, _ := s.costs(b, "single", 150_000)
+	const requests = 150_000
+	used, perSecond, _ := s.costs(b, "single", requests)
 	both := used["ingest"] + used["nats"]
-	floor := s.floor(b)
+	messages, size := s.queued(b)
+	answering, queueing := s.httpFloor(b), s.queueFloor(b, messages, size/messages, requests)
 	t.add("one log a request, 64 connections, ingest + queue, full speed", "<= 25 us/request", both <= 25,
-		"%.1f us (%s) at %.0f/s; net/http and echo alone %.1f", both, spread(used), perSecond, floor)
+		"%.1f us (%s) at %.0f/s; alone: net/http and echo %.1f, the queue %.1f, %d messages", both, spread(used), perSecond, answering, queueing, messages)
 
 	const rate = 10_000
 	paced := load{address: s.host(), connections: 64, rate: rate, count: 15 * rate, request: kinds["single"].requests(b, s)}.run(b.Context(), b)
 	p99 := paced.percentile(99)
-	t.add("the same at 10,000/s: due to answered", "p99 <= 20 ms", p99 <= 20*time.Millisecond,
+	t.add("the same at 10,000/s: due to answered", "p99 <= 20 ms", len(paced.latencies) == 15*rate && p99 <= 20*time.Millisecond,
 		"p50 %.1f ms, p99 %.1f ms", milliseconds(paced.percentile(50)), milliseconds(p99))
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// floor is the CPU time that ingest needs to answer a request of one log's size
-// without looking at it: what net/http and echo take, in microseconds.
-func (s *system) floor(b *testing.B) float64 {
-	b.Helper()
-	const count = 100_000
-	requests := s.native(bodies(b, 1, 1000, nativeForm))
-	probe := func(dst []byte, i int) []byte {
-		return append(dst, bytes.Replace(requests(nil, i), []byte("POST"), []byte("OPTIONS"), 1)...)
-	}
-	m := s.measure(b)
-	s.profiled(b, "floor", func() {
-		load{address: s.host(), connections: 64, count: count, request: probe}.run(b.Context(), b)
-	})
-	return m.perRecord(b, count)["ingest"]
-}
 
 // memory is what processes hold, looked at each second.
 type memory struct {
