@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/admin"
+	"github.com/logboom/logboom/pkg/admin/saved"
+	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/notify"
@@ -69,18 +73,37 @@ func (m *migrate) queue(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := project.Open(ctx, js, project.StoreConfig{Replicas: m.Replicas}); err != nil {
-			return err
-		}
-		if _, err := outbox.Open(ctx, js, outbox.Config{Partitions: topology.Shards(), Replicas: m.Replicas}); err != nil {
-			return err
-		}
-		if _, err := notify.OpenBucket(ctx, js, m.Replicas); err != nil {
-			return err
-		}
-		_, err = admin.OpenGraves(ctx, js, m.Replicas)
-		return err
+		return m.buckets(ctx, js, topology.Shards())
 	})
+}
+
+// buckets makes what stands beside the streams of records: everything that any
+// process opens.
+func (m *migrate) buckets(ctx context.Context, js jetstream.JetStream, shards int) error {
+	store, err := project.Open(ctx, js, project.StoreConfig{Replicas: m.Replicas})
+	if err != nil {
+		return err
+	}
+	for _, open := range []func() error{
+		func() error { return stream.MakePresence(ctx, js, m.Replicas) },
+		func() error {
+			_, err := outbox.Open(ctx, js, outbox.Config{Partitions: shards, Replicas: m.Replicas})
+			return err
+		},
+		func() error { _, err := notify.OpenBucket(ctx, js, m.Replicas); return err },
+		func() error { _, err := admin.OpenGraves(ctx, js, m.Replicas); return err },
+		func() error {
+			_, err := admin.OpenTrail(ctx, js, slog.New(slog.DiscardHandler), m.Replicas)
+			return err
+		},
+		func() error { _, err := session.Open(ctx, js, store, m.Replicas); return err },
+		func() error { _, err := saved.Open(ctx, js, m.Replicas); return err },
+	} {
+		if err := open(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tables makes the database and brings its tables up to date.

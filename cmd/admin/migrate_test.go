@@ -35,7 +35,8 @@ func TestMigrateMakesStreamsBucketsAndTablesAndMayRunAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(js.Conn().Close)
-	checkStreams(t, js, "LOGS_0", "EVENTS_0", "DEAD", "KV_LEDGER", "KV_PROJECTS", "KV_USERS", "KV_ALERTS", "KV_USES", "KV_GRAVES")
+	checkStreams(t, js, "LOGS_0", "EVENTS_0", "DEAD", "KV_LEDGER", "KV_PROJECTS", "KV_USERS", "KV_ALERTS", "KV_USES", "KV_GRAVES",
+		"KV_PROCESSES", "KV_SESSIONS", "KV_MEMBERS", "KV_SAVED_VIEWS", "AUDIT", "NOTIFY", "NOTIFIED", "KV_NOTIFIER")
 	options, err := ch.ParseDSN(tables)
 	if err != nil {
 		t.Fatal(err)

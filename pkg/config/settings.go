@@ -28,19 +28,38 @@ func (r *Redis) Validate() error { return r.RedisURL.Check("redis-url", "redis",
 
 // ClickHouse is where the tables are.
 type ClickHouse struct {
-	ClickHouseURL     URL    `name:"clickhouse-url" default:"http://127.0.0.1:8123/logboom" help:"ClickHouse: http(s)://host:8123/database or clickhouse://host:9000/database."`
+	ClickHouseURL     URL    `name:"clickhouse-url" default:"http://127.0.0.1:8123/logboom" help:"ClickHouse: http(s)://host:8123/database or clickhouse://host:9000/database; the latter with TLS: clickhouse://host:9440/database?secure=true."`
 	ClickHouseCluster string `name:"clickhouse-cluster" help:"Cluster whose servers all hold the tables, as ClickHouse calls it; empty: one server."`
 }
 
 // clusterName is what a cluster may be called: the name becomes part of SQL.
 var clusterName = regexp.MustCompile(`^[0-9A-Za-z_.-]{1,64}$`)
 
+// databaseName is what a database may be called, for the same reason.
+var databaseName = regexp.MustCompile(`^[0-9A-Za-z_-]{1,64}$`)
+
 // Validate refuses an address or a name of the wrong form.
 func (c *ClickHouse) Validate() error {
 	if c.ClickHouseCluster != "" && !clusterName.MatchString(c.ClickHouseCluster) {
 		return fmt.Errorf("--clickhouse-cluster (%s): %q is not 1 to 64 of letters, digits, _ . and -", Variable("clickhouse-cluster"), c.ClickHouseCluster)
 	}
-	return c.ClickHouseURL.Check("clickhouse-url", "http", "https", "clickhouse", "clickhouses")
+	return c.checkAddress()
+}
+
+// checkAddress holds the address to what pkg/clickhouse takes: one server and a
+// database, over HTTP or the native protocol, which has TLS by ?secure=true.
+func (c *ClickHouse) checkAddress() error {
+	if err := c.ClickHouseURL.Check("clickhouse-url", "http", "https", "clickhouse"); err != nil {
+		return err
+	}
+	parsed, err := url.Parse(c.ClickHouseURL.Reveal())
+	if err != nil || parsed.Hostname() == "" {
+		return fmt.Errorf("--clickhouse-url (%s): must be the address of one server", Variable("clickhouse-url"))
+	}
+	if database := strings.TrimPrefix(parsed.Path, "/"); !databaseName.MatchString(database) {
+		return fmt.Errorf("--clickhouse-url (%s): must end with a database of 1 to 64 letters, digits, _ and -, such as /logboom", Variable("clickhouse-url"))
+	}
+	return nil
 }
 
 // Queue says how the JetStream streams are made. It counts on first start;

@@ -29,7 +29,9 @@ const (
 
 // ConnectConfig says how to connect to the queue.
 type ConnectConfig struct {
-	// Name is what the server calls this connection, such as ingest.
+	// Name is what the server calls this connection: the process, such as
+	// ingest, and perhaps more words. Answers come to the process's own inbox,
+	// _INBOX.ingest.
 	Name string
 	// Logger takes connects, disconnects and errors. Default: none is kept.
 	Logger *slog.Logger
@@ -50,7 +52,8 @@ func Connect(ctx context.Context, address string, cfg ConnectConfig) (*nats.Conn
 	if err != nil {
 		return nil, nil, err
 	}
-	options := append(connectOptions(cfg.Name, log), cfg.Options...)
+	options := append(connectOptions(cfg.Name, log), inboxOptions(cfg.Name)...)
+	options = append(options, cfg.Options...)
 	var last error // why the newest attempt failed: ctx's own error does not say
 	attempt := func() (*nats.Conn, error) {
 		nc, err := nats.Connect(address, options...)
@@ -102,6 +105,18 @@ func connectOptions(name string, log *slog.Logger) []nats.Option {
 			log.Warn("queue connection reported an error", "err", err)
 		}),
 	}
+}
+
+// inboxOptions keep the answers to a process apart from those to others, so that
+// a server can let each listen to its own alone. The inbox is one of _INBOX.>,
+// which is what servers allow that know of no other. A name whose first word may
+// not stand in a subject has none of its own.
+func inboxOptions(name string) []nats.Option {
+	process, _, _ := strings.Cut(name, " ")
+	if !isToken(process) {
+		return nil
+	}
+	return []nats.Option{nats.CustomInboxPrefix(nats.InboxPrefix + process)}
 }
 
 // redact is the address as it may be shown: without user, password and query.

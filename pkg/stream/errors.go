@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -37,9 +38,13 @@ var (
 // Codes of nats-server 2.15 (server/errors.json) that nats.go does not name.
 const (
 	codeAccountFull     jetstream.ErrorCode = 10002
+	codeIncomplete      jetstream.ErrorCode = 10004
+	codeNoPeers         jetstream.ErrorCode = 10005
+	codeNotAvailable    jetstream.ErrorCode = 10008
 	codeServerFull      jetstream.ErrorCode = 10023
 	codeStoreFull       jetstream.ErrorCode = 10047
 	codeStoreFailed     jetstream.ErrorCode = 10077 // its description tells which limit
+	codeOffline         jetstream.ErrorCode = 10118
 	codeTooManyRequests jetstream.ErrorCode = 10167
 	codeBatchDuplicate  jetstream.ErrorCode = 10201
 	codeTooManyBatches  jetstream.ErrorCode = 10210
@@ -89,4 +94,13 @@ func neverSent(err error) bool {
 func away(err error) bool {
 	_, refused := errors.AsType[*jetstream.APIError](err)
 	return errors.Is(err, ErrUnavailable) && !refused
+}
+
+// notReady tells what servers that start, or that elect a leader, answer or do
+// not answer, from what stays so.
+func notReady(err error) bool {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return slices.Contains([]jetstream.ErrorCode{codeIncomplete, codeNoPeers, codeNotAvailable, codeOffline, jetstream.JSErrCodeJetStreamNotEnabled}, api.ErrorCode)
+	}
+	return neverSent(err) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -103,6 +104,28 @@ func TestErrorsOfTheServerAreClassed(t *testing.T) {
 		err := refusal(&test.api)
 		if !errors.Is(err, test.want) || errors.Is(err, ErrUnknown) || away(err) {
 			t.Errorf("%s: got %v, want %v", name, err, test.want)
+		}
+	}
+}
+
+func TestWhatOnlyTimeMendsIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no answer":              {fmt.Errorf("x: %w", context.DeadlineExceeded), true},
+		"no answer, by nats.go":  {nats.ErrTimeout, true},
+		"nobody there":           {jetstream.ErrJetStreamNotEnabled, true},
+		"no leader":              {&jetstream.APIError{Code: 503, ErrorCode: 10008}, true},
+		"too few servers yet":    {&jetstream.APIError{Code: 400, ErrorCode: 10005}, true},
+		"no cluster at all":      {&jetstream.APIError{Code: 500, ErrorCode: 10074}, false},
+		"no room":                {&jetstream.APIError{Code: 500, ErrorCode: 10047}, false},
+		"a stream of other ways": {errors.New("stream LOGS_0: discard is old"), false},
+		"whoever asks gave up":   {context.Canceled, false},
+	} {
+		if got := notReady(test.err); got != test.want {
+			t.Errorf("%s: got %t", name, got)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 )
@@ -56,13 +57,18 @@ type Position struct {
 // w.LOGS_0 for the writer and n.EVENTS_0 for the notifier. Each operation is
 // one compare-and-swap: of two who try, one gets ErrFenced. A swap without an
 // answer is settled by reading the key, until ctx ends.
+//
+// In a cluster a replica may be behind. What is decided by a read alone, that a
+// key is not there, is therefore asked of the leader; all else that is read is
+// only what a swap goes out from, which the leader refuses where it is old.
 type Ledger struct {
-	kv  jetstream.KeyValue
-	log *slog.Logger
+	kv     jetstream.KeyValue
+	leader nats.JetStreamContext
+	log    *slog.Logger
 }
 
 // Ledger is the ledger of this queue.
-func (t *Topology) Ledger() *Ledger { return &Ledger{kv: t.kv, log: t.log} }
+func (t *Topology) Ledger() *Ledger { return &Ledger{kv: t.kv, leader: t.leader, log: t.log} }
 
 // TakeOver makes the caller the owner of a reader's key: epoch + 1. The intent
 // of the owner before, if any, is the new owner's to finish.
@@ -77,7 +83,7 @@ func (l *Ledger) TakeOver(ctx context.Context, reader string) (Position, error) 
 		next.Epoch, next.owner = have.Epoch+1, owner
 		next, err = l.swap(ctx, reader, next)
 		if errors.Is(err, ErrFenced) {
-			continue // another was faster, or the read was stale: take over from what is there now
+			continue // another was faster: take over from what is there now
 		}
 		if err != nil {
 			return Position{}, fmt.Errorf("take over %s: %w", reader, err)
@@ -144,6 +150,9 @@ func (l *Ledger) swap(ctx context.Context, reader string, next Position) (Positi
 		if err == nil {
 			return next, nil
 		}
+		if errors.Is(err, jetstream.ErrInvalidKey) {
+			return Position{}, err
+		}
 		refused := errors.Is(err, jetstream.ErrKeyRevisionMismatch)
 		if !refused {
 			again.tell(ctx, "ledger swap not answered", "key", reader, "err", err)
@@ -160,7 +169,7 @@ func (l *Ledger) swap(ctx context.Context, reader string, next Position) (Positi
 		case refused && revision == 0:
 			return Position{}, errors.New("the key was deleted from the ledger: restore the bucket " + ledgerBucket)
 		}
-		// Not written, or this read came from a replica that is behind.
+		// Not written, or this read was answered by a leader of before.
 		if err := again.pause(ctx); err != nil {
 			return Position{}, err
 		}
@@ -177,14 +186,12 @@ func (l *Ledger) update(ctx context.Context, reader string, value []byte, revisi
 func (l *Ledger) value(ctx context.Context, reader string) ([]byte, uint64, error) {
 	again := newRetries(l.log)
 	for {
-		entry, err := l.entry(ctx, reader)
+		newest, err := l.newest(ctx, reader)
 		switch {
-		case err == nil:
-			return entry.Value(), entry.Revision(), nil
-		case errors.Is(err, jetstream.ErrKeyNotFound):
+		case errors.Is(err, nats.ErrMsgNotFound), err == nil && isRemoval(newest):
 			return nil, 0, nil
-		case errors.Is(err, jetstream.ErrInvalidKey):
-			return nil, 0, err
+		case err == nil:
+			return newest.Data, newest.Sequence, nil
 		}
 		again.tell(ctx, "ledger not read", "key", reader, "err", err)
 		if err := again.pause(ctx); err != nil {
@@ -193,10 +200,18 @@ func (l *Ledger) value(ctx context.Context, reader string) ([]byte, uint64, erro
 	}
 }
 
-func (l *Ledger) entry(ctx context.Context, reader string) (jetstream.KeyValueEntry, error) {
+// newest asks the leader for a key's newest message. The bucket's own Get may be
+// answered by any replica, one that has not heard of the key yet among them: the
+// key would then count as deleted, and its stream would stand still.
+func (l *Ledger) newest(ctx context.Context, reader string) (*nats.RawStreamMsg, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return l.kv.Get(ctx, reader)
+	return l.leader.GetLastMsg("KV_"+ledgerBucket, "$KV."+ledgerBucket+"."+reader, nats.Context(ctx))
+}
+
+// isRemoval tells the mark that a deleted or purged key leaves from its values.
+func isRemoval(m *nats.RawStreamMsg) bool {
+	return m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""
 }
 
 func (l *Ledger) read(ctx context.Context, reader string) (Position, error) {
@@ -208,7 +223,8 @@ func (l *Ledger) read(ctx context.Context, reader string) (Position, error) {
 }
 
 // Positions is what the ledger holds of every reader, by key: for showing how
-// far they are, not for changing anything.
+// far they are, and for purging what all of them have dealt with. A replica that
+// is behind may answer: positions only grow, so that less is purged by old ones.
 func (l *Ledger) Positions(ctx context.Context) (map[string]Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -63,7 +63,7 @@ func (o *Overview) positions(ctx context.Context) (map[string]Position, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w: %w", ledgerBucket, ErrUnavailable, err)
 	}
-	positions, err := (&Ledger{kv, slog.New(slog.DiscardHandler)}).Positions(ctx)
+	positions, err := (&Ledger{kv: kv, log: slog.New(slog.DiscardHandler)}).Positions(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

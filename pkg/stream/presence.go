@@ -111,14 +111,22 @@ func (p *Presence) leave(ctx context.Context) {
 	}
 }
 
-// openPresence opens the bucket and makes it where it is missing. It is in
-// memory: what it holds is of the last seconds.
+// MakePresence makes the bucket that processes say in that they are there, so
+// that those find it who may not make it.
+func MakePresence(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	_, err := openPresence(ctx, js, replicas)
+	return err
+}
+
+// openPresence opens the bucket and makes it where it is missing. What it holds
+// is of the last seconds, but it is on disk all the same: a server that starts
+// again would know nothing of one in memory, and most processes may make none.
 func openPresence(ctx context.Context, js jetstream.JetStream, replicas int) (jetstream.KeyValue, error) {
 	kv, err := js.KeyValue(ctx, presenceBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 			Bucket: presenceBucket, Description: "the processes that are running", History: 1, TTL: presenceAge,
-			MaxBytes: presenceBytes, Storage: jetstream.MemoryStorage, Replicas: max(replicas, 1),
+			MaxBytes: presenceBytes, Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
 		})
 	}
 	if errors.Is(err, jetstream.ErrBucketExists) {

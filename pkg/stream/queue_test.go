@@ -3,6 +3,7 @@ package stream_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,9 @@ import (
 // A server that is stopped between two messages of an atomic batch leaves the
 // batch's store open (nats-server 2.15.2); nothing else may stay behind.
 func TestMain(m *testing.M) {
+	if file := os.Getenv(memberVariable); file != "" {
+		serveMember(file)
+	}
 	const server = "github.com/nats-io/nats-server/v2/server"
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction(server+".(*fileStore).flushStreamStateLoop"),
@@ -98,18 +102,23 @@ func (q *queue) open(cfg stream.Config) *stream.Topology {
 // publisher runs until the test ends.
 func (q *queue) publisher(topology *stream.Topology, cfg stream.PublisherConfig) *stream.Publisher {
 	q.tb.Helper()
+	return publisher(q.tb, topology, cfg)
+}
+
+func publisher(tb testing.TB, topology *stream.Topology, cfg stream.PublisherConfig) *stream.Publisher {
+	tb.Helper()
 	p, err := stream.NewPublisher(topology, cfg)
 	if err != nil {
-		q.tb.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := p.Run(ctx); err != nil {
-			q.tb.Error(err)
+			tb.Error(err)
 		}
 	})
-	q.tb.Cleanup(func() { stop(); running.Wait() })
+	tb.Cleanup(func() { stop(); running.Wait() })
 	return p
 }
 

@@ -25,6 +25,9 @@ const (
 	headroom = 16 << 10
 	// openAttempts covers other processes that create the same things now.
 	openAttempts = 3
+	// openPatience covers servers that start and the election of leaders, which
+	// takes some 4 to 9 s, and again where another server is lost meanwhile.
+	openPatience = time.Minute
 	// nearlyFull is the share of a stream's limit, in percent, from which the
 	// queue no longer counts as accepting.
 	nearlyFull = 95
@@ -35,13 +38,15 @@ type Topology struct {
 	js     jetstream.JetStream
 	nc     *nats.Conn
 	kv     jetstream.KeyValue
+	leader nats.JetStreamContext // for reads that the leader of a stream is to answer
 	shards int
 	cfg    Config
 	log    *slog.Logger
 }
 
 // Open creates what is missing and checks what is there. Several processes may
-// open at once. A number of shards, or a guarantee of a stream, that differs
+// open at once. A queue that is not ready yet is waited for, up to a minute. A
+// number of shards, or a guarantee of a stream, that differs
 // from what is there is an error naming both.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Topology, error) {
 	if err := cfg.Validate(); err != nil {
@@ -51,10 +56,32 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Topology, e
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
-	if err := t.open(ctx); err != nil {
+	var err error
+	if t.leader, err = t.nc.JetStream(nats.APIPrefix(t.apiSubject(""))); err != nil {
+		return nil, fmt.Errorf("queue: %w", err)
+	}
+	if err := t.openPatiently(ctx); err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
 	return t, nil
+}
+
+// openPatiently tries again where nothing but time is missing, and gives the
+// last error.
+func (t *Topology) openPatiently(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	again := newRetries(t.log)
+	for {
+		err := t.open(ctx)
+		if err == nil || !notReady(err) {
+			return err
+		}
+		again.tell(ctx, "queue not ready", "err", err)
+		if again.pause(ctx) != nil {
+			return err
+		}
+	}
 }
 
 // open creates the first logs stream before all else: its metadata settles

@@ -1,0 +1,225 @@
+package stream_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+const (
+	// memberVariable names the settings of a server of a cluster. A test binary
+	// that finds it is that server, so that it can be killed like a real one.
+	memberVariable = "LOGBOOM_TEST_NATS_MEMBER"
+	// clusterPatience bounds what has to wait for the election of leaders, which
+	// takes some 4 to 9 s each time.
+	clusterPatience = 60 * time.Second
+	members         = 3
+)
+
+// serveMember runs a server until it is killed, or whoever started it is gone.
+func serveMember(file string) {
+	options, err := server.ProcessConfigFile(file)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	s, err := server.NewServer(options)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	s.ConfigureLogger()
+	s.Start()
+	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the other end of the pipe
+	os.Exit(0)
+}
+
+// cluster is three servers that are processes of their own.
+type cluster struct {
+	t       *testing.T
+	files   [members]string // their settings
+	address string          // all of theirs
+	running [members]*exec.Cmd
+	pipes   [members]io.Closer
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t}
+	ports := freePorts(t, 2*members)
+	var routes, addresses []string
+	for i := range members {
+		addresses = append(addresses, fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
+		routes = append(routes, fmt.Sprintf("nats-route://127.0.0.1:%d", ports[members+i]))
+	}
+	c.address = strings.Join(addresses, ",")
+	for i := range members {
+		folder := t.TempDir()
+		c.files[i] = filepath.Join(folder, "nats.conf")
+		settings := fmt.Sprintf(`server_name: member-%d
+listen: 127.0.0.1:%d
+max_payload: 8MB
+log_file: %q
+jetstream { store_dir: %q, sync_interval: always, max_file_store: 8GB }
+cluster { name: test, listen: 127.0.0.1:%d, routes: [%s] }
+`, i, ports[i], filepath.Join(folder, "log"), folder, ports[members+i], strings.Join(routes, ", "))
+		if err := os.WriteFile(c.files[i], []byte(settings), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.start(i)
+		t.Cleanup(func() { c.kill(i) })
+	}
+	return c
+}
+
+// freePorts are ports that nobody listens on.
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	ports := make([]int, n)
+	for i := range ports {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = listener.Close() }() // all stay taken until there are enough
+		ports[i] = listener.Addr().(*net.TCPAddr).Port
+	}
+	return ports
+}
+
+func (c *cluster) start(i int) {
+	c.t.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), memberVariable+"="+c.files[i])
+	command.Stderr = os.Stderr
+	pipe, err := command.StdinPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		c.t.Fatalf("member %d: %v", i, err)
+	}
+	c.running[i], c.pipes[i] = command, pipe
+}
+
+// kill ends a server without a chance to clean up or to hand anything over.
+func (c *cluster) kill(i int) {
+	if c.running[i] == nil {
+		return
+	}
+	_ = c.running[i].Process.Kill() // fails only where it has ended
+	_ = c.running[i].Wait()         // tells that it was killed
+	_ = c.pipes[i].Close()
+	c.running[i] = nil
+}
+
+// wipe takes the disk of a server that was killed.
+func (c *cluster) wipe(i int) {
+	c.t.Helper()
+	if err := os.RemoveAll(filepath.Join(filepath.Dir(c.files[i]), "jetstream")); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// open is what a process does that starts now: it waits until the servers that
+// are there have found together.
+func (c *cluster) open(ctx context.Context) (*stream.Topology, jetstream.JetStream) {
+	c.t.Helper()
+	nc, js, err := stream.Connect(ctx, c.address, stream.ConnectConfig{Name: "cluster"})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(nc.Close)
+	topology, err := stream.Open(ctx, js, stream.Config{Shards: 1, Replicas: members, MaxBytes: 64 << 20, DeadMaxBytes: 16 << 20})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return topology, js
+}
+
+// awaitCurrent waits until every server has all of every stream again.
+func (c *cluster) awaitCurrent(ctx context.Context, js jetstream.JetStream, names []string) {
+	c.t.Helper()
+	await(ctx, c.t, "every replica is current", func() bool {
+		for _, name := range names {
+			s, err := js.Stream(ctx, name)
+			if err != nil || !current(s.CachedInfo()) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func current(info *jetstream.StreamInfo) bool {
+	if info.Cluster == nil || info.Cluster.Leader == "" || len(info.Cluster.Replicas) != members-1 {
+		return false
+	}
+	for _, replica := range info.Cluster.Replicas {
+		if !replica.Current || replica.Offline {
+			return false
+		}
+	}
+	return true
+}
+
+// await looks now and then whether a condition holds.
+func await(ctx context.Context, t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// Whichever server is lost, the two others elect leaders among them: what was
+// accepted is there once, and the ledger and the leases go on. The last one comes
+// back with an empty disk, as docs/operations.md says that it may.
+func TestAClusterOfThreeLosesNothingWhileEachServerIsKilled(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*members*clusterPatience)
+	defer cancel()
+	topology, js := c.open(ctx)
+	names := []string{"LOGS_0", "EVENTS_0", "DEAD", "KV_LEDGER"}
+	for _, name := range names {
+		if s, err := js.Stream(ctx, name); err != nil || s.CachedInfo().Config.Replicas != members {
+			t.Fatalf("%s is not on all servers: %v", name, err)
+		}
+	}
+	tr := &traffic{t: t, topology: topology, publisher: publisher(t, topology, stream.PublisherConfig{})}
+	end := tr.begin(ctx)
+	tr.goesOn(ctx, "the start")
+	for i := range members {
+		c.awaitCurrent(ctx, js, names)
+		c.kill(i)
+		c.open(ctx)
+		tr.goesOn(ctx, fmt.Sprintf("member %d was killed", i))
+		if i == members-1 {
+			c.wipe(i)
+		}
+		c.start(i)
+	}
+	c.awaitCurrent(ctx, js, names)
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	tr.check(ctx)
+}

@@ -1,0 +1,243 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+// traffic is what goes on while servers are killed.
+type traffic struct {
+	t         *testing.T
+	topology  *stream.Topology
+	publisher *stream.Publisher
+	logs      sent
+	events    sent
+	beats     atomic.Uint64
+	commits   atomic.Uint64
+
+	read strings.Builder // what came out of LOGS_0, in order
+}
+
+// sent is what one sender put on the queue.
+type sent struct {
+	n        atomic.Uint64 // how many bodies were accepted
+	mu       sync.Mutex
+	accepted []string
+	unknown  []string // may be stored or not
+	refused  []string
+}
+
+// keyed sends bodies one after the other until stop is closed, each until it is
+// accepted: one whose answer was lost is sent again under the same key.
+func (tr *traffic) keyed(ctx context.Context, stop <-chan struct{}) error {
+	for i := 0; !closed(stop); i++ {
+		body := fmt.Sprintf("<log %d>", i)
+		m := stream.Message{Kind: stream.Logs, Project: "shop", ID: body, Parts: parts(body)}
+		_, err := tr.publisher.Publish(ctx, m)
+		for ; err != nil; _, err = tr.publisher.Publish(ctx, m) {
+			if !errors.Is(err, stream.ErrUnavailable) && !errors.Is(err, stream.ErrBusy) {
+				return fmt.Errorf("%s: %w", body, err)
+			}
+			breathe()
+		}
+		tr.logs.note(body, nil)
+		breathe()
+	}
+	return nil
+}
+
+// unkeyed sends bodies once each, whatever comes of it.
+func (tr *traffic) unkeyed(ctx context.Context, stop <-chan struct{}) error {
+	for i := 0; !closed(stop) && ctx.Err() == nil; i++ {
+		body := fmt.Sprintf("<event %d>", i)
+		_, err := tr.publisher.Publish(ctx, stream.Message{Kind: stream.Events, Project: "shop", Parts: parts(body)})
+		tr.events.note(body, err)
+		breathe()
+	}
+	return ctx.Err()
+}
+
+func closed(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// breathe keeps a sender from filling the disk.
+func breathe() { <-time.After(2 * time.Millisecond) }
+
+// note keeps what became of a body.
+func (s *sent) note(body string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.accepted = append(s.accepted, body)
+		s.n.Add(1)
+	case errors.Is(err, stream.ErrUnknown):
+		s.unknown = append(s.unknown, body)
+	default:
+		s.refused = append(s.refused, body)
+	}
+}
+
+// begin starts everything. What is returned stops the senders, waits until all
+// that they sent was read, and gives the first error.
+func (tr *traffic) begin(ctx context.Context) (end func() error) {
+	stop, beating, last := make(chan struct{}), make(chan struct{}), make(chan uint64, 1) // one: there is one last message
+	var senders, readers errgroup.Group
+	senders.Go(func() error { return tr.keyed(ctx, stop) })
+	senders.Go(func() error { return tr.unkeyed(ctx, stop) })
+	readers.Go(func() error { return tr.consume(ctx, last) })
+	readers.Go(func() error { return tr.beat(ctx, beating) })
+	return func() error {
+		close(stop)
+		err := senders.Wait()
+		info, lagErr := tr.topology.Lag(ctx, "LOGS_0")
+		last <- info.LastSeq
+		close(beating)
+		return errors.Join(err, lagErr, readers.Wait())
+	}
+}
+
+// consume reads the logs in order and keeps the place in the ledger, as a
+// writer does, until it has committed the message that last names.
+func (tr *traffic) consume(ctx context.Context, last <-chan uint64) error {
+	ledger, reader := tr.topology.Ledger(), stream.WriterKey("LOGS_0")
+	position, err := ledger.TakeOver(ctx, reader)
+	if err != nil {
+		return err
+	}
+	from, err := tr.topology.Consume(ctx, "LOGS_0", 1, stream.ConsumerConfig{})
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	through := uint64(math.MaxUint64)
+	for position.Committed < through {
+		delivery, err := tr.next(ctx, from)
+		if err != nil {
+			return err
+		}
+		if delivery.Seq != 0 {
+			if position, err = ledger.CommitAt(ctx, reader, position, delivery.Seq, delivery.Time); err != nil {
+				return err
+			}
+			tr.commits.Add(1)
+		}
+		select {
+		case through = <-last:
+		default:
+		}
+	}
+	return nil
+}
+
+// next is the next message; the zero value where there is none for a while.
+func (tr *traffic) next(ctx context.Context, from *stream.Consumer) (stream.Delivery, error) {
+	waiting, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	delivery, err := from.Next(waiting)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return stream.Delivery{}, nil
+	}
+	tr.read.Write(delivery.Data)
+	return delivery, err
+}
+
+// beat keeps a lease, as a writer does.
+func (tr *traffic) beat(ctx context.Context, stop <-chan struct{}) error {
+	leases, err := tr.topology.Leases("one")
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		view, err := leases.Beat(ctx)
+		if err == nil && view.Holders["LOGS_0"] == "" {
+			_, err = leases.Claim(ctx, "LOGS_0")
+		}
+		if err == nil && view.Holders["LOGS_0"] == "one" {
+			tr.beats.Add(1)
+		}
+		select {
+		case <-tick.C:
+		case <-stop:
+			return leases.Leave(ctx)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// goesOn waits until everything went on from where it is now.
+func (tr *traffic) goesOn(ctx context.Context, after string) {
+	tr.t.Helper()
+	counts := map[string]*atomic.Uint64{"logs": &tr.logs.n, "events": &tr.events.n, "commits": &tr.commits, "beats": &tr.beats}
+	for what, count := range counts {
+		goal := count.Load() + 3
+		await(ctx, tr.t, what+" go on after "+after, func() bool { return count.Load() >= goal })
+	}
+}
+
+// check counts what is stored of what was sent.
+func (s *sent) check(t *testing.T, stored string) {
+	t.Helper()
+	for _, body := range s.accepted {
+		if n := strings.Count(stored, body); n != 1 {
+			t.Errorf("%s was accepted and is there %d times", body, n)
+		}
+	}
+	for _, body := range s.unknown {
+		if n := strings.Count(stored, body); n > 1 {
+			t.Errorf("%s was sent once and is there %d times", body, n)
+		}
+	}
+	for _, body := range s.refused {
+		if strings.Contains(stored, body) {
+			t.Errorf("%s was refused and is there", body)
+		}
+	}
+	t.Logf("%d bodies were accepted, %d refused, of %d nobody knows", len(s.accepted), len(s.refused), len(s.unknown))
+}
+
+// check counts everything, and looks how far the ledger came.
+func (tr *traffic) check(ctx context.Context) {
+	tr.t.Helper()
+	tr.logs.check(tr.t, tr.read.String())
+	info, err := tr.topology.Lag(ctx, "EVENTS_0")
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	deliveries, err := tr.topology.Refetch(ctx, "EVENTS_0", 1, info.LastSeq)
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	var stored strings.Builder
+	for _, delivery := range deliveries {
+		stored.Write(delivery.Data)
+	}
+	tr.events.check(tr.t, stored.String())
+	if info, err = tr.topology.Lag(ctx, "LOGS_0"); err != nil {
+		tr.t.Fatal(err)
+	}
+	position, err := tr.topology.Ledger().TakeOver(ctx, stream.WriterKey("LOGS_0"))
+	if err != nil || position.Epoch != 2 || position.Committed != info.LastSeq {
+		tr.t.Errorf("the ledger ends at %+v (%v), want the second epoch and %d", position, err, info.LastSeq)
+	}
+}
