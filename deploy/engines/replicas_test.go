@@ -1,0 +1,82 @@
+package engines
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+// cluster runs three servers with nats.conf that know of each other, and is
+// their addresses for a user.
+func cluster(t *testing.T, log *refusals, user string) string {
+	t.Helper()
+	var all []*server.Options
+	var routes, addresses []string
+	for i := range 3 {
+		options := settings(t)
+		port := freePort(t)
+		options.ServerName, options.Cluster = fmt.Sprintf("member-%d", i), server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port}
+		routes = append(routes, fmt.Sprintf("nats-route://127.0.0.1:%d", port))
+		all = append(all, options)
+	}
+	for _, options := range all {
+		options.Routes = server.RoutesFromStr(strings.Join(routes, ","))
+		s, err := server.NewServer(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.SetLoggerV2(log, false, false, false)
+		s.Start()
+		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		if !s.ReadyForConnections(30 * time.Second) {
+			t.Fatal("the server does not take connections")
+		}
+		addresses = append(addresses, fmt.Sprintf("nats://%s:%s@%s", user, secret, s.Addr()))
+	}
+	return strings.Join(addresses, ",")
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// A bucket that is left on one server of three would be lost with it.
+func TestMigrateMakesEverythingOnEveryServerOfACluster(t *testing.T) {
+	t.Parallel()
+	log := &refusals{}
+	defer log.check(t)
+	address := cluster(t, log, "admin")
+	spawn(t, "admin", []string{
+		"LOGBOOM_NATS_URL=" + address, "LOGBOOM_CLICKHOUSE_URL=" + enginetest.URL(t), "LOGBOOM_REPLICAS=3", "LOGBOOM_SHARDS=1", "LOGBOOM_STREAM_BYTES=64MiB",
+	}, "migrate").end()
+	nc, js, err := stream.Connect(t.Context(), address, stream.ConnectConfig{Name: "admin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	made := 0
+	list := js.ListStreams(t.Context())
+	for info := range list.Info() {
+		made++
+		if info.Config.Replicas != 3 || info.Config.Storage != jetstream.FileStorage {
+			t.Errorf("%s has %d replicas in %v", info.Config.Name, info.Config.Replicas, info.Config.Storage)
+		}
+	}
+	if err := list.Err(); err != nil || made < 17 {
+		t.Errorf("%d streams and buckets, %v", made, err)
+	}
+}
