@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -235,96 +232,4 @@ func lagTargets(b *testing.B, t *table) {
 	}
 	wait()
 	t.add("answer to readable at half of the full speed", "<= 2 s", most <= 2*time.Second, "%.2f s at most, at %.0f lines/s", most.Seconds(), half*1000)
-}
-
-// idleTargets holds 10,000 connections as that many hosts would between two of
-// their requests.
-func idleTargets(b *testing.B, t *table) {
-	const connections, requests = 10_000, 50_000
-	s := separate(b, measured...)
-	ingest := s.processes[0].command.Process.Pid
-	single := load{address: s.host(), connections: 64, count: requests, request: kinds["single"].requests(b, s)}
-	speed := func() (perSecond, us float64) {
-		m := s.measure(b)
-		single.run(b.Context(), b)
-		return requests / time.Since(m.began).Seconds(), m.perRecord(b, requests)["ingest"]
-	}
-	speed()
-	_, before := speed()
-	empty := resident(b, ingest)
-	hosts := s.idle(b, connections)
-	held := (resident(b, ingest) - empty) >> 20
-	heap, stacks := s.live(b)
-	_, with := speed()
-	for _, host := range hosts {
-		host.Close()
-	}
-	t.add("10,000 idle kept-alive connections", "<= 100 MiB in ingest, no slowdown", held <= 100 && with <= before*1.25,
-		"%d MiB, of which the heap %.1f and the stacks %.1f KiB a connection after a collection; %.1f us/request without them, %.1f with",
-		held, heap/connections/1024, stacks/connections/1024, before, with)
-}
-
-// live is what ingest's heap and stacks hold once garbage is collected, in bytes.
-func (s *system) live(b *testing.B) (heap, stacks float64) {
-	b.Helper()
-	text := ""
-	for _, path := range []string{"/debug/pprof/heap?gc=1", "/debug/pprof/heap?gc=1", "/metrics"} { // stacks shrink by half at each collection
-		a, err := try(http.MethodGet, s.ops["ingest"]+path, nil, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		text = string(a.body)
-	}
-	return gauge(b, text, "go_memstats_heap_alloc_bytes"), gauge(b, text, "go_memstats_stack_inuse_bytes")
-}
-
-// gauge is a metric without labels.
-func gauge(b *testing.B, metrics, name string) float64 {
-	b.Helper()
-	_, rest, found := strings.Cut(metrics, "\n"+name+" ")
-	var value float64
-	if _, err := fmt.Sscan(rest, &value); !found || err != nil {
-		b.Fatalf("no metric %s (%v)", name, err)
-	}
-	return value
-}
-
-// idle opens connections, sends one log over each and keeps them open.
-func (s *system) idle(b *testing.B, count int) []net.Conn {
-	b.Helper()
-	hosts := make([]net.Conn, count)
-	request := appendRequest(nil, "/v1/logs/"+s.project, s.token, []byte(`{"data":"here I am"}`))
-	var opening sync.WaitGroup
-	for worker := range 64 {
-		opening.Go(func() {
-			for i := worker; i < count; i += 64 {
-				if err := s.open(&hosts[i], request); err != nil {
-					b.Errorf("connection %d: %v", i, err)
-					return
-				}
-			}
-		})
-	}
-	opening.Wait()
-	return hosts
-}
-
-func (s *system) open(host *net.Conn, request []byte) error {
-	connection, err := net.Dial("tcp", s.host())
-	if err != nil {
-		return err
-	}
-	*host = connection
-	if _, err := connection.Write(request); err != nil {
-		return err
-	}
-	answer := make([]byte, 512)
-	n, err := connection.Read(answer)
-	if err != nil {
-		return err
-	}
-	if !bytes.Contains(answer[:n], []byte(http.StatusText(http.StatusAccepted))) {
-		return fmt.Errorf("answer %q", answer[:n])
-	}
-	return nil
 }
