@@ -72,18 +72,17 @@ func streamSubjects(kind Kind, shard int) []string {
 
 // route picks a message's shard. Events go by project alone, so that their
 // order holds. A keyed log goes by project and key, so that a repeat meets the
-// stream that knows the key. Other logs go by project and a rolling part,
-// which spreads one big project over all shards.
+// stream that knows the key. Other logs go by the rolling part alone: those of
+// all projects that arrive together meet in one group and share its sync, and
+// over time they spread over all shards.
 func route(m *Message, roll uint64, shards int) int {
-	h := xxhash.Sum64String(m.Project)
-	if m.Kind == Logs {
-		if m.ID != "" {
-			h ^= xxhash.Sum64String(m.ID)
-		} else {
-			h += roll
-		}
+	switch {
+	case m.Kind == Events:
+		return int(xxhash.Sum64String(m.Project) % uint64(shards))
+	case m.ID != "":
+		return int((xxhash.Sum64String(m.Project) ^ xxhash.Sum64String(m.ID)) % uint64(shards))
 	}
-	return int(h % uint64(shards))
+	return int(roll % uint64(shards))
 }
 
 // messageID turns a caller's key into a Nats-Msg-Id. The project is part of

@@ -34,7 +34,7 @@ type Message struct {
 	Kind Kind
 	// Notify marks events that ask for a notification.
 	Notify bool
-	// Project decides the shard, for logs together with a rolling part.
+	// Project decides the shard of events and, with the ID, of keyed logs.
 	Project string
 	// ID is the sender's key, of any length: a repeat with the same project
 	// and ID within the stream's duplicate window is stored once. A message
