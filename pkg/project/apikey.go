@@ -115,8 +115,7 @@ func (s *Store) projectIDs(ctx context.Context, names []string) ([]string, error
 // keepAPIKey gives a key back that was just made, unless there are too many or
 // nobody can count them: then it goes again.
 func (s *Store) keepAPIKey(ctx context.Context, k APIKey, revision uint64) (APIKey, error) {
-	all := func(jetstream.KeyValueEntry) bool { return true }
-	older, err := s.users.before(ctx, keyKeys+"*", revision, all)
+	older, err := s.users.before(ctx, keyKeys+"*", revision)
 	if err == nil && older >= s.maxKeys {
 		err = fmt.Errorf("there are %d API keys: %w", older, ErrFull)
 	}

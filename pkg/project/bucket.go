@@ -202,12 +202,12 @@ func (b *bucket) clear(ctx context.Context, key string) error {
 }
 
 // before counts the live entries under the filter that are older than the
-// revision and of which counts is true. Of callers who each made one entry at
-// the same time, all see those of the others that came before their own.
-func (b *bucket) before(ctx context.Context, filter string, revision uint64, counts func(jetstream.KeyValueEntry) bool) (int, error) {
+// revision. Of callers who each made one entry at the same time, all see those
+// of the others that came before their own.
+func (b *bucket) before(ctx context.Context, filter string, revision uint64) (int, error) {
 	older := map[string]bool{}
 	err := b.scan(ctx, filter, func(entry jetstream.KeyValueEntry) error {
-		if entry.Revision() < revision && counts(entry) {
+		if entry.Revision() < revision {
 			older[entry.Key()] = true
 		}
 		return nil

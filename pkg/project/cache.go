@@ -155,14 +155,16 @@ func (c *Cache) Authenticate(ctx context.Context, token string) (Identity, error
 		return Identity{}, err
 	}
 	now := c.now()
+	// A refusal counts first: a look-up that was overtaken by the token's end
+	// may be about to take back what it remembered.
+	if e, ok := c.absent.GetIfPresent(digest.ID()); ok && c.trusts(e, now) {
+		c.count.unknown.Add(1)
+		return Identity{}, ErrUnknownToken
+	}
 	if e, ok := c.known.GetIfPresent(digest.ID()); ok && c.trusts(e, now) {
 		c.count.hits.Add(1)
 		c.noteUse(e.token, now)
 		return e.token.identity, nil
-	}
-	if e, ok := c.absent.GetIfPresent(digest.ID()); ok && c.trusts(e, now) {
-		c.count.unknown.Add(1)
-		return Identity{}, ErrUnknownToken
 	}
 	identity, err := c.lookUp(ctx, digest)
 	switch {
@@ -191,7 +193,13 @@ func (c *Cache) lookUp(ctx context.Context, digest Digest) (Identity, error) {
 		// the first one's request.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.allowed)
 		defer cancel()
-		return c.find(ctx, digest, key.changes)
+		began := c.now()
+		identity, err := c.find(ctx, digest, key.changes)
+		if took := c.now() - began; err == nil && took > c.allowed {
+			// A process that was held up may have an answer of before a revocation.
+			return Identity{}, fmt.Errorf("the look-up took %s: %w", took, ErrUnavailable)
+		}
+		return identity, err
 	})
 }
 
@@ -212,6 +220,7 @@ func (c *Cache) find(ctx context.Context, digest Digest, changes uint64) (Identi
 	}
 	h, err := c.fromRecord(ctx, digest)
 	if errors.Is(err, ErrUnknownToken) {
+		c.known.Invalidate(id) // the watch may not have told yet, and may be trusted again
 		c.remember(c.absent, id, e, changes)
 	}
 	if err != nil {
@@ -237,6 +246,9 @@ func (c *Cache) rememberKnown(id TokenID, h holding, e cached, changes uint64) I
 // in between. The watch counts the change before it removes entries, so one of
 // the two always sees the other.
 func (c *Cache) remember(where *otter.Cache[TokenID, cached], id TokenID, e cached, changes uint64) {
+	if c.changes.Load() != changes {
+		return
+	}
 	where.Set(id, e)
 	if c.changes.Load() != changes {
 		where.Invalidate(id)

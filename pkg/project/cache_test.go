@@ -187,6 +187,45 @@ func TestTokenRevokedDuringItsLookUpIsNotRemembered(t *testing.T) {
 	}
 }
 
+func TestLookUpThatWasHeldUpIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	_, value := newToken(t, store, "demo")
+	cache := newCache(t, store, nil)
+	cache.now = func() time.Duration { return time.Duration(cache.count.lookUps.Load()) * 2 * lookUpTimeout } // it sleeps in the look-up
+	if _, err := cache.Authenticate(t.Context(), value); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("answer after %s: %v", 2*lookUpTimeout, err)
+	}
+}
+
+// A watch that lags is doubted for a moment, and then trusted again before it
+// has told of the revocation.
+func TestRefusalByTheRecordOutlivesADoubtInTheWatch(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	token, value := newToken(t, store, "demo")
+	cache := newCache(t, store, nil) // nobody follows: the test says when the watch is trusted
+	at := time.Second
+	cache.now = func() time.Duration { return at }
+	trust := func(trusted bool) {
+		at += 2 * ownTrust
+		cache.confirmed.Store(int64(longAgo))
+		if trusted {
+			cache.confirmed.Store(int64(at))
+		}
+	}
+	trust(true)
+	known(t, cache, value)
+	if err := store.DeleteToken(t.Context(), "demo", token.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, trusted := range []bool{false, true} {
+		if trust(trusted); !isUnknown(t, cache, value) {
+			t.Errorf("a token that the record does not have was accepted, watch trusted: %v", trusted)
+		}
+	}
+}
+
 func TestRevokedTokensStayRefusedUnderLoad(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -483,7 +522,7 @@ func TestRedisThatSleptThroughARevocationIsNotBelieved(t *testing.T) {
 	eventually(t, promise, func() bool { return isUnknown(t, first, value) })
 	// What asked Redis to forget the token is gone with its connection.
 	redis.Resume(t)
-	entry := sharedEntry{AsOf: first.seen.Load() - 1, Holding: holding{TokenID: token.ID, ProjectName: "demo"}}
+	entry := sharedEntry{AsOf: first.removed.Load() - 1, Holding: holding{TokenID: token.ID, ProjectName: "demo"}}
 	eventually(t, 10*time.Second, func() bool {
 		first.shared.store(t.Context(), mustDigest(t, value).ID(), entry)
 		_, found, _ := first.shared.load(t.Context(), mustDigest(t, value).ID())

@@ -117,7 +117,7 @@ func (c *Cache) apply(ctx context.Context, entry jetstream.KeyValueEntry) {
 	c.count.changes.Add(1)
 	c.changes.Add(1)
 	dropped := c.forget(entry.Key())
-	if !addsToken(entry) {
+	if !isHarmless(entry) {
 		c.removed.Store(entry.Revision())
 	}
 	c.seen.Store(entry.Revision())
@@ -130,27 +130,36 @@ func (c *Cache) apply(ctx context.Context, entry jetstream.KeyValueEntry) {
 	}
 }
 
-// addsToken tells a change that makes no remembered token wrong from all
-// others: a token's document is written once and then only deleted.
-func addsToken(entry jetstream.KeyValueEntry) bool {
-	return entry.Operation() == jetstream.KeyValuePut && strings.HasPrefix(entry.Key(), tokenKeys)
+// isHarmless tells a change that makes no remembered token wrong from all
+// others: a token's document is written once and then only deleted, and of the
+// lists of tokens the cache makes no use.
+func isHarmless(entry jetstream.KeyValueEntry) bool {
+	return strings.HasPrefix(entry.Key(), ownKeys) ||
+		entry.Operation() == jetstream.KeyValuePut && strings.HasPrefix(entry.Key(), tokenKeys)
 }
 
 // forget takes what the key is about out of the process's own caches, and tells
 // which tokens the shared one may still have.
 func (c *Cache) forget(key string) []TokenID {
-	if text, ok := strings.CutPrefix(key, tokenKeys); ok {
-		id, err := ParseTokenID(text)
+	switch {
+	case strings.HasPrefix(key, tokenKeys):
+		id, err := ParseTokenID(strings.TrimPrefix(key, tokenKeys))
 		if err != nil {
 			return nil // written by hand: no token has such an ID
 		}
 		c.known.Invalidate(id)
 		c.absent.Invalidate(id)
 		return []TokenID{id}
+	case strings.HasPrefix(key, projectKeys):
+		return c.forgetProject(projectName(key))
 	}
+	return nil
+}
+
+func (c *Cache) forgetProject(name string) []TokenID {
 	var dropped []TokenID
 	for id, e := range c.known.All() {
-		if projectKey(e.token.identity.ProjectName) == key {
+		if e.token.identity.ProjectName == name {
 			c.known.Invalidate(id)
 			dropped = append(dropped, id)
 		}

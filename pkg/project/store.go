@@ -34,7 +34,7 @@ type StoreConfig struct {
 	// every process has the new one and ResealAlerts has run.
 	OldKeys []Secret
 
-	// MaxBytes bounds each of the two large buckets; a token takes 370 bytes
+	// MaxBytes bounds each of the two large buckets; a token takes 520 bytes
 	// (measured). Two small ones get a quarter of it each. Default 64 MiB.
 	MaxBytes int64
 }
@@ -69,7 +69,8 @@ func (c *StoreConfig) Validate() error {
 // buckets and may be used from many goroutines and processes at once.
 //
 // Bucket PROJECTS has the keys project.<name> and token.<id>, in one bucket so
-// that one watch sees their changes in one order. Bucket USERS has user.<id>,
+// that one watch sees their changes in one order, and own.<project ID>.<id>,
+// which lists a project's tokens (tokenlist.go). Bucket USERS has user.<id>,
 // key.<id>, first-admin and bootstrap, and bucket ALERTS alerts.<project ID>:
 // ingest need not be allowed to read either. Bucket USES has used.<project ID>,
 // which nobody would miss.

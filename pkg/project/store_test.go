@@ -318,11 +318,14 @@ func TestTokenOfAProjectDeletedMeanwhileIsTakenBack(t *testing.T) {
 	document := tokenDocument{Token: token}
 	document.ProjectID = "demo~00000000" // what was there before
 	id := mustDigest(t, value).ID()
-	revision, err := store.projects.swap(t.Context(), tokenKey(id), document, 2)
+	revision, err := store.projects.read(t.Context(), tokenKey(id), &Token{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.keepToken(t.Context(), document, id, revision); !errors.Is(err, ErrNotFound) {
+	if _, err := store.projects.swap(t.Context(), tokenKey(id), document, revision); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.keepToken(t.Context(), document, id); !errors.Is(err, ErrNotFound) {
 		t.Errorf("kept: %v", err)
 	}
 	if _, err := store.projects.read(t.Context(), tokenKey(id), &Token{}); !errors.Is(err, ErrNotFound) {

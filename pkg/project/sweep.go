@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -21,38 +22,52 @@ type Swept struct {
 // are gone. All of it opens nothing; it only takes room. It may run beside
 // anything else, for a project that is gone never comes back under its ID.
 func (s *Store) Sweep(ctx context.Context) (swept Swept, err error) {
-	alive := map[string]bool{} // by project ID
-	for _, part := range []struct {
-		bucket *bucket
-		filter string
-		owner  func(jetstream.KeyValueEntry) (string, error)
-		count  *int
-	}{
-		{s.projects, tokenKeys + "*", tokenOwner, &swept.Tokens},
-		{s.alerts, alertKeys + "*", keyOwner, &swept.Alerts},
-		{s.uses, useKeys + "*", keyOwner, &swept.Uses},
-	} {
-		found, err := part.bucket.owners(ctx, part.filter, part.owner)
-		if err != nil {
-			return swept, err
-		}
-		for key, entry := range found {
-			gone, err := s.sweepOne(ctx, part.bucket, key, entry, alive)
-			if err != nil {
-				return swept, err
-			}
-			if gone {
-				*part.count++
-			}
-		}
+	alive, err := s.living(ctx)
+	if err != nil {
+		return swept, err
 	}
-	return swept, nil
+	if _, swept.Alerts, err = s.sweepKeys(ctx, s.alerts, alertKeys+"*", keyOwner, alive); err != nil {
+		return swept, err
+	}
+	if _, swept.Uses, err = s.sweepKeys(ctx, s.uses, useKeys+"*", keyOwner, alive); err != nil {
+		return swept, err
+	}
+	lists, err := s.projects.owners(ctx, ownKeys+"*.*", listOwner)
+	if err != nil {
+		return swept, err
+	}
+	tokens, gone, err := s.sweepKeys(ctx, s.projects, tokenKeys+"*", tokenOwner, alive)
+	swept.Tokens = gone
+	if err != nil {
+		return swept, err
+	}
+	return swept, s.sweepLists(ctx, lists, tokens, alive)
 }
 
-// owned is what is known of a key: whose it is, and at which revision it was.
+// sweepKeys removes the keys under the filter whose project is gone. It tells
+// which there were before, and how many went.
+func (s *Store) sweepKeys(ctx context.Context, b *bucket, filter string, owner func(jetstream.KeyValueEntry) (string, error), alive map[string]bool) (found map[string]owned, went int, err error) {
+	if found, err = b.owners(ctx, filter, owner); err != nil {
+		return nil, 0, err
+	}
+	for key, entry := range found {
+		gone, err := s.sweepOne(ctx, b, key, entry, alive)
+		if err != nil {
+			return found, went, err
+		}
+		if gone {
+			went++
+		}
+	}
+	return found, went, nil
+}
+
+// owned is what is known of a key: whose it is, at which revision it was, and
+// since when.
 type owned struct {
 	projectID string
 	revision  uint64
+	made      time.Time
 }
 
 // owners lists the keys under the filter with the projects they belong to.
@@ -63,7 +78,7 @@ func (b *bucket) owners(ctx context.Context, filter string, owner func(jetstream
 		if err != nil {
 			return fmt.Errorf("read %s: %w", entry.Key(), err)
 		}
-		found[entry.Key()] = owned{projectID, entry.Revision()}
+		found[entry.Key()] = owned{projectID, entry.Revision(), entry.Created()}
 		return nil
 	})
 	return found, err
@@ -81,15 +96,34 @@ func keyOwner(entry jetstream.KeyValueEntry) (string, error) {
 	return keyID(id), nil
 }
 
+// listOwner reads the owner off a key of a project's list of tokens; nobody is
+// that of one that was written by hand.
+func listOwner(entry jetstream.KeyValueEntry) (string, error) {
+	projectID, _, _ := parseOwnKey(entry.Key())
+	return projectID, nil
+}
+
+// living is the IDs of the projects that are there, to spare a question for
+// each.
+func (s *Store) living(ctx context.Context) (map[string]bool, error) {
+	alive := map[string]bool{}
+	err := s.projects.scan(ctx, projectKeys+"*", func(entry jetstream.KeyValueEntry) error {
+		var p Project
+		if err := json.Unmarshal(entry.Value(), &p); err != nil {
+			return fmt.Errorf("read %s: %w", entry.Key(), err)
+		}
+		alive[p.ID] = true
+		return nil
+	})
+	return alive, err
+}
+
 // sweepOne removes the key if its project is gone. One that was changed
 // meanwhile stays, to be looked at the next time.
 func (s *Store) sweepOne(ctx context.Context, b *bucket, key string, entry owned, alive map[string]bool) (gone bool, err error) {
-	lives, known := alive[entry.projectID]
-	if !known {
-		if lives, err = s.isAlive(ctx, entry.projectID); err != nil {
-			return false, err
-		}
-		alive[entry.projectID] = lives
+	lives, err := s.lives(ctx, entry.projectID, alive)
+	if err != nil {
+		return false, err
 	}
 	if lives {
 		return false, nil
@@ -99,6 +133,19 @@ func (s *Store) sweepOne(ctx context.Context, b *bucket, key string, entry owned
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// lives is isAlive for many, which it remembers in alive.
+func (s *Store) lives(ctx context.Context, projectID string, alive map[string]bool) (bool, error) {
+	lives, known := alive[projectID]
+	if known {
+		return lives, nil
+	}
+	lives, err := s.isAlive(ctx, projectID)
+	if err == nil {
+		alive[projectID] = lives
+	}
+	return lives, err
 }
 
 // isAlive tells whether the project with the ID is there.

@@ -36,7 +36,7 @@
 //   - below: a project is refused only when less is left than the leases of the
 //     other processes. A lease is 2 s of a process's use or 8 of its batches,
 //     whichever is more, and never over an eighth of what was left. One that is
-//     not used for 10 s is given back, as all are at the end of Run; a process
+//     not used for a minute is given back, as all are at the end of Run; a process
 //     that crashes takes its lease along, until the window ends.
 //
 // Of rate: in any t seconds at most rate × t + 10 × rate + one batch pass, over

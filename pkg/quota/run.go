@@ -11,7 +11,7 @@ const (
 	refillers  = 4                      // at once; a flight takes less than a millisecond
 	probeEvery = 100 * time.Millisecond // while Redis is away
 	sweepEvery = 2 * time.Second
-	leaseIdle  = 10 * time.Second // a lease that nobody uses so long is given back
+	leaseIdle  = time.Minute      // a lease that nobody uses so long is given back; the rate's ends before
 	forgetIdle = 10 * time.Minute // a project that nobody uses so long is forgotten
 	closeTime  = 2 * time.Second  // for giving the leases back at the end
 	closers    = 16               // at once
