@@ -2,7 +2,6 @@ package engines
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/freeport"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -22,7 +22,10 @@ func cluster(t *testing.T, log *refusals, user string) string {
 	var routes, addresses []string
 	for i := range 3 {
 		options := settings(t)
-		port := freePort(t)
+		port, err := freeport.Port()
+		if err != nil {
+			t.Fatal(err)
+		}
 		options.ServerName, options.Cluster = fmt.Sprintf("member-%d", i), server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port}
 		routes = append(routes, fmt.Sprintf("nats-route://127.0.0.1:%d", port))
 		all = append(all, options)
@@ -42,16 +45,6 @@ func cluster(t *testing.T, log *refusals, user string) string {
 		addresses = append(addresses, fmt.Sprintf("nats://%s:%s@%s", user, secret, s.Addr()))
 	}
 	return strings.Join(addresses, ",")
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // A bucket that is left on one server of three would be lost with it.

@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/freeport"
 	"github.com/logboom/logboom/pkg/project/redistest"
 )
 
@@ -129,7 +128,10 @@ func newToken(t testing.TB) string {
 // address.
 func natsServer(t testing.TB) (*process, string) {
 	t.Helper()
-	port := freePort(t)
+	port, err := freeport.Port()
+	if err != nil {
+		t.Fatal(err)
+	}
 	folder := t.TempDir()
 	file := filepath.Join(folder, "nats.conf")
 	settings := fmt.Sprintf("listen: 127.0.0.1:%d\nmax_payload: 8MB\njetstream { store_dir: %q, sync_interval: always, max_file_store: 32GB }\n", port, folder)
@@ -139,15 +141,4 @@ func natsServer(t testing.TB) (*process, string) {
 	p := spawn(t, "nats-server", []string{"-c", file}, nil)
 	p.await("its port", func(line string) bool { return strings.Contains(line, "Server is ready") })
 	return p, fmt.Sprintf("nats://127.0.0.1:%d", port)
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	var config net.ListenConfig
-	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }

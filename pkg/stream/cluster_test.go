@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/freeport"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -87,14 +88,15 @@ cluster { name: test, listen: 127.0.0.1:%d, routes: [%s] }
 // freePorts are ports that nobody listens on.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	ports := make([]int, n)
-	for i := range ports {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+	var ports []int
+	for len(ports) < n {
+		port, err := freeport.Port()
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = listener.Close() }() // all stay taken until there are enough
-		ports[i] = listener.Addr().(*net.TCPAddr).Port
+		if !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
 	}
 	return ports
 }

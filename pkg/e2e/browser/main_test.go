@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/logboom/logboom/pkg/embedded/engine"
+	"github.com/logboom/logboom/pkg/freeport"
 )
 
 // patience bounds what a page or process may take on a busy machine; it is no
@@ -90,7 +90,11 @@ func (i *installation) startStandalone() error {
 	if out, err := exec.Command("go", "build", "-o", binary, "github.com/logboom/logboom/cmd/standalone").CombinedOutput(); err != nil {
 		return fmt.Errorf("build standalone: %w: %s", err, out)
 	}
-	pages, ingest, err := freePorts()
+	pages, err := freeport.Address()
+	if err != nil {
+		return err
+	}
+	ingest, err := freeport.Address() // the pages have to name it, so that it cannot be chosen as late as by port 0
 	if err != nil {
 		return err
 	}
@@ -132,22 +136,6 @@ func (i *installation) readWelcome(out io.Reader) error {
 		}
 	}
 	return fmt.Errorf("standalone ended before its welcome:\n%s", text.String())
-}
-
-// freePorts finds two ports that nobody listens on: the pages have to name
-// ingest's, so that it cannot be chosen as late as by port 0.
-func freePorts() (first, second string, err error) {
-	one, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", "", err
-	}
-	defer one.Close()
-	two, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", "", err
-	}
-	defer two.Close()
-	return one.Addr().String(), two.Addr().String(), nil
 }
 
 func (i *installation) startBrowser() error {

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/logboom/logboom/pkg/freeport"
 	"github.com/logboom/logboom/pkg/project"
 )
 
@@ -111,7 +111,7 @@ func (s *system) build(ctx context.Context) error {
 func (s *system) connect() error {
 	for _, addr := range []*string{&s.natsAddr, &s.redisAddr, &s.tablesAddr} {
 		var err error
-		if *addr, err = freeAddr(); err != nil {
+		if *addr, err = freeport.Address(); err != nil {
 			return err
 		}
 	}
@@ -205,7 +205,7 @@ func (l *layer) ours(name, path string, args []string, env ...string) *service {
 }
 
 func (l *layer) addr() string {
-	addr, err := freeAddr()
+	addr, err := freeport.Address()
 	l.err = errors.Join(l.err, err)
 	return addr
 }
@@ -258,22 +258,6 @@ func (s *system) heal() {
 			_ = service.signal(syscall.SIGCONT) // it may have ended just now, and comes back running
 		}
 	}
-}
-
-// freeAddr is an address that nobody listens on. It lies below the ports that
-// the kernel gives to connections, so that it stays free while its process is
-// down.
-func freeAddr() (string, error) {
-	var config net.ListenConfig
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+mathrand.IntN(20_000))
-		listener, err := config.Listen(context.Background(), "tcp", addr)
-		if err == nil {
-			listener.Close()
-			return addr, nil
-		}
-	}
-	return "", errors.New("no free port between 10000 and 30000 on loopback")
 }
 
 // redisProgram finds redis-server. Debian's redis-tools has it under another

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/logboom/logboom/pkg/freeport"
 )
 
 // Server is a running redis-server on a port of loopback, without persistence.
@@ -30,7 +32,10 @@ func Start(t testing.TB) *Server {
 	t.Cleanup(s.stop)
 	const attempts = 5 // a port that was free may be taken by another process
 	for range attempts {
-		s.port = freePort(t)
+		var err error
+		if s.port, err = freeport.Port(); err != nil {
+			t.Fatal(err)
+		}
 		if s.run(t) {
 			return s
 		}
@@ -140,14 +145,4 @@ func command(t testing.TB) *exec.Cmd {
 	cmd := exec.Command(path)
 	cmd.Args = []string{"redis-server"}
 	return cmd
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }
