@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -59,14 +60,47 @@ func (s *system) native(made [][]byte) func(dst []byte, i int) []byte {
 	return func(dst []byte, i int) []byte { return appendRequest(dst, path, s.token, made[i%len(made)]) }
 }
 
-// containers is requests with the bodies in turn, each made another.
+// containers is requests with the bodies in turn, each made another: its last
+// event is its own, and its events are of the time at which it is sent.
 func (s *system) containers(made [][]byte) func(dst []byte, i int) []byte {
+	times := make([][]int, len(made))
+	for i, body := range made {
+		times[i] = timesOf(body)
+	}
 	return func(dst []byte, i int) []byte {
 		last := fmt.Appendf(nil, `{"event":"request %d"}`, i)
 		body := made[i%len(made)]
 		dst = appendHead(dst, "/services/collector/event/1.0", s.token, len(body)+len(last))
+		start := len(dst)
 		dst = append(dst, body...)
+		setTimes(dst[start:], times[i%len(made)], time.Now())
 		return append(dst, last...)
+	}
+}
+
+// timeMark stands before the time of an event that containerForm made.
+const timeMark = `"time":"`
+
+// timesOf is where the times of a body's events begin.
+func timesOf(body []byte) (at []int) {
+	for next := 0; ; {
+		found := bytes.Index(body[next:], []byte(timeMark))
+		if found < 0 {
+			return at
+		}
+		next += found + len(timeMark)
+		at = append(at, next)
+	}
+}
+
+// setTimes gives the events times a microsecond apart.
+func setTimes(body []byte, at []int, first time.Time) {
+	var digits [20]byte
+	for i, start := range at {
+		now := strconv.AppendInt(digits[:0], first.UnixMicro()+int64(i), 10)
+		seconds := len(now) - 6
+		copy(body[start:], now[:seconds])
+		copy(body[start+seconds+1:], now[seconds:])
 	}
 }
 
