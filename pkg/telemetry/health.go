@@ -20,6 +20,7 @@ const checkTimeout = 900 * time.Millisecond
 
 // Health answers whether a process lives and whether it is ready for work.
 type Health struct {
+	starting atomic.Bool // until every part runs, whose checks are added one by one
 	draining atomic.Bool
 	mu       sync.Mutex
 	checks   []check
@@ -63,6 +64,9 @@ func (h *Health) ready(ctx context.Context) (report, bool) {
 		if err := c.ask(ctx); err != nil {
 			answer.Status, answer.Checks[c.name] = "unready", err.Error()
 		}
+	}
+	if h.starting.Load() {
+		answer.Status, answer.Checks["start"] = "unready", "not every part runs yet"
 	}
 	if h.Draining() {
 		answer.Status = "draining"

@@ -71,6 +71,7 @@ func Main(cfg Config, compose func(context.Context, *Process) error) int {
 // Run is Main without signals: it stops when ctx ends.
 func Run(ctx context.Context, cfg Config, logger *slog.Logger, compose func(context.Context, *Process) error) int {
 	p := &Process{Logger: logger, Registry: newRegistry(), Health: &Health{}, failed: make(chan error, 1)}
+	p.Health.starting.Store(true)
 	logger.Info("process started", "version", Version(), "pid", os.Getpid())
 	err := p.serveOps(cfg.OpsAddr)
 	if err == nil {
@@ -152,6 +153,7 @@ func (p *Process) OnStop(name string, stop func(context.Context) error) {
 }
 
 func (p *Process) wait(ctx context.Context) error {
+	p.Health.starting.Store(false)
 	p.Logger.Info("process ready")
 	select {
 	case err := <-p.failed:
@@ -183,8 +185,14 @@ func (p *Process) stop(timeout time.Duration) error {
 	return failed
 }
 
+// stamp is set by the linker, where the source is built without its history.
+var stamp string
+
 // Version is the module's version, or the commit it was built from.
 func Version() string {
+	if stamp != "" {
+		return stamp
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
