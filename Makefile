@@ -10,7 +10,7 @@ GOFLAGS  += -mod=readonly
 export GOFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help run build engine redis assets screenshots test race fuzz torture torture-ci torture-controls soak test-disk bench bench-cost bench-durability bench-go lint e2e vulnerabilities clean plugin plugin-install docker chromium $(COMMANDS)
+.PHONY: help run build engine redis assets screenshots test race fuzz torture torture-ci torture-controls soak test-disk bench bench-cost bench-durability bench-go lint e2e vulnerabilities clean plugin plugin-install docker busybox chromium $(COMMANDS)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,11 @@ docker: # the container tests start an Engine of their own; installed where that
 	@command -v dockerd >/dev/null || { \
 		if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io; \
 		else echo "the tests need Docker's engine: install dockerd, such as Debian's docker.io"; exit 1; fi; }
+
+busybox: # local images of engines answer health checks by it; installed where that is possible
+	@command -v busybox >/dev/null || { \
+		if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends busybox-static; \
+		else echo "the test of deploy/compose needs busybox, such as Debian's busybox-static"; exit 1; fi; }
 
 chromium: # the tests of the pages drive it; installed where that is possible
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
@@ -143,11 +148,20 @@ VERSION ?= latest
 TOOLS   := $(CURDIR)/$(BIN)/tools
 KUBERNETES := v1.36.3
 
-.PHONY: images images-local helm-test compose-test alerts-test cluster dashboards
+.PHONY: images images-local helm-test helm-dry-run compose-test compose-up-test alerts-test cluster dashboards
 
-images: ## build the images logboom/<process> and logboom/standalone (Docker with a registry)
-	@set -e; for name in $(IMAGES); do docker build -f deploy/Dockerfile --build-arg COMMAND=$$name -t logboom/$$name:$(VERSION) .; done
-	docker build -f deploy/Dockerfile --target standalone -t logboom/standalone:$(VERSION) .
+# What deploy/Dockerfile builds on, where its own choice cannot be had, and more
+# arguments of docker build, such as --build-arg GOPROXY=… behind a proxy.
+GO_IMAGE    ?=
+BASE        ?=
+GLIBC_BASE  ?=
+IMAGE_FLAGS ?=
+STAMP       := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+BUILD_IMAGE  = docker build -f deploy/Dockerfile --build-arg STAMP=$(STAMP) $(foreach base,GO_IMAGE BASE GLIBC_BASE,$(if $($(base)),--build-arg $(base)=$($(base)))) $(IMAGE_FLAGS)
+
+images: ## build the images logboom/<process> and logboom/standalone (Docker with a registry, or GO_IMAGE, BASE and GLIBC_BASE of your own)
+	@set -e; for name in $(IMAGES); do $(BUILD_IMAGE) --target process --build-arg COMMAND=$$name -t logboom/$$name:$(VERSION) .; done
+	$(BUILD_IMAGE) --target standalone --build-arg COMMAND=standalone -t logboom/standalone:$(VERSION) .
 
 images-local: engine redis ## build local/<engine> and local/logboom-<process> where no registry can be reached
 	deploy/images/local.sh
@@ -164,6 +178,10 @@ $(TOOLS)/schemas-$(KUBERNETES): # of the description in Kubernetes' own source
 helm-test: $(TOOLS)/helm $(TOOLS)/kubeconform $(TOOLS)/schemas-$(KUBERNETES) ## lint, render and check the Helm chart over deploy/helm/values
 	deploy/helm/test.sh $(TOOLS)/helm $(TOOLS)/kubeconform $(TOOLS)/schemas-$(KUBERNETES)
 
+helm-dry-run: $(TOOLS)/helm ## hold the chart to a real Kubernetes API server, built once in some 10 minutes (a module of its own)
+	cd deploy/helm/apiserver && LOGBOOM_TEST_HELM=$(TOOLS)/helm $(GO) test -count=1 -timeout 30m \
+		-ldflags '-X k8s.io/component-base/version.gitVersion=$(KUBERNETES)' ./...
+
 $(TOOLS)/compose-go:
 	GOBIN=$(TOOLS)/compose GOFLAGS= $(GO) install github.com/compose-spec/compose-go/v2/cmd@v2.16.2
 	mv $(TOOLS)/compose/cmd $@ && rmdir $(TOOLS)/compose
@@ -171,8 +189,19 @@ $(TOOLS)/compose-go:
 compose-test: $(TOOLS)/compose-go ## check deploy/compose against the Compose specification
 	deploy/compose/test.sh $(TOOLS)/compose-go
 
+COMPOSE := v2.40.3
+
+$(TOOLS)/docker-compose-$(COMPOSE): # from a copy of its source: it excludes modules, which go install refuses
+	@mkdir -p $(TOOLS)
+	@set -e; source=$$(mktemp -d); trap 'rm -rf "$$source"' EXIT; \
+	cp -r "$$(cd / && GOFLAGS= $(GO) mod download -json github.com/docker/compose/v2@$(COMPOSE) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/." "$$source"; \
+	chmod -R u+w "$$source"; cd "$$source" && CGO_ENABLED=0 $(GO) build -ldflags='-s -w' -o $@ ./cmd
+
+compose-up-test: $(TOOLS)/docker-compose-$(COMPOSE) engine redis docker busybox ## run deploy/compose with real containers as a user would: kill, scale, restart, down and up (Docker, or root)
+	LOGBOOM_TEST_COMPOSE=$< $(GO) test -count=1 -v -timeout 20m -tags compose -run Compose ./pkg/e2e/cluster
+
 alerts-test: ## fire and silence every alert rule in Prometheus' own engine (a module of its own)
-	cd deploy/alerts/check && $(GO) test ./...
+	cd deploy/alerts/check && $(GO) test -count=1 ./...
 
 cluster: engine redis ## kill, pause and cut off every container of a cluster under load, and count (Docker, or root and docker.io)
 	LOGBOOM_TEST_CLUSTER=all $(GO) test -count=1 -v -timeout 20m ./pkg/e2e/cluster

@@ -3,8 +3,9 @@
 # reached: local/nats, local/redis, local/clickhouse (the embedded engine,
 # served), and local/logboom-<process>. The cluster's tests run with them.
 # Needs Docker, Go, a Redis server (Debian's redis-tools carries one) and the
-# library that `make engine` fetches. With names as arguments it makes those
-# alone: nats, redis, clickhouse, ingest, writer, notifier, admin.
+# library that `make engine` fetches; with a busybox on this machine the engines
+# can answer the health checks of deploy/compose. With names as arguments it
+# makes those alone: nats, redis, clickhouse, ingest, writer, notifier, admin.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -27,8 +28,17 @@ root() {
 	echo "$work/$1"
 }
 
-# import NAME ENTRYPOINT makes the image local/NAME of the folder; /data belongs
-# to its user.
+# tools ROOT adds what health checks call.
+tools() {
+	busybox=$(command -v busybox) || return 0
+	mkdir -p "$1/bin"
+	cp -L "$busybox" "$1/bin/busybox"
+	libraries "$1" "$busybox"
+	for name in sh grep wget; do ln -s busybox "$1/bin/$name"; done
+}
+
+# import NAME ENTRYPOINT makes the image local/NAME of the folder; all of it
+# belongs to its user.
 import() {
 	tar -C "$work/$1" --owner=65532 --group=65532 -c . |
 		docker import -c 'USER 65532:65532' -c "ENTRYPOINT $2" ${3:+-c "$3"} - "local/$1:latest" >/dev/null
@@ -39,6 +49,7 @@ import() {
 nats() {
 	to=$(root nats)
 	CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$to/usr/local/bin/nats-server" github.com/nats-io/nats-server/v2
+	tools "$to"
 	import nats '["/usr/local/bin/nats-server"]'
 }
 
@@ -48,6 +59,11 @@ redis() {
 		{ echo "no Redis server on this machine: install redis-server or Debian's redis-tools" >&2; exit 1; }
 	cp -L "$server" "$to/usr/local/bin/redis-server"
 	libraries "$to" "$server"
+	if client=$(command -v redis-cli); then
+		cp -L "$client" "$to/usr/local/bin/redis-cli"
+		libraries "$to" "$client"
+	fi
+	tools "$to"
 	import redis '["/usr/local/bin/redis-server"]'
 }
 
@@ -55,10 +71,11 @@ clickhouse() {
 	to=$(root clickhouse)
 	library=${LOGBOOM_CLICKHOUSE_ENGINE:-$(go run -mod=readonly ./pkg/embedded/engine/fetch)}
 	CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$to/usr/local/bin/clickhouse" ./pkg/e2e/cluster/clickhouse
-	mkdir -p "$to/usr/local/lib"
+	mkdir -p "$to/usr/local/lib" "$to/var/lib/clickhouse"
 	cp -L "$library" "$to/usr/local/lib/libchdb.so"
 	libraries "$to" "$to/usr/local/bin/clickhouse"
 	libraries "$to" "$library"
+	tools "$to"
 	import clickhouse '["/usr/local/bin/clickhouse"]' 'ENV LOGBOOM_CLICKHOUSE_ENGINE=/usr/local/lib/libchdb.so'
 }
 
@@ -71,9 +88,7 @@ process() {
 		mkdir -p "$to/etc/ssl/certs"
 		cp -L /etc/ssl/certs/ca-certificates.crt "$to/etc/ssl/certs/"
 	fi
-	# Its Dockerfile comes by standard input: beside a file of that name BuildKit
-	# would look for one that says what to leave out.
-	docker build -q -f - --target prebuilt --build-arg BASE=scratch -t "local/logboom-$1:latest" "$to" <deploy/Dockerfile >/dev/null
+	docker build -q -f deploy/Dockerfile --target prebuilt --build-arg BASE=scratch -t "local/logboom-$1:latest" "$to" >/dev/null
 	rm -rf "$to"
 	echo "local/logboom-$1"
 }

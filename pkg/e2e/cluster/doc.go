@@ -9,4 +9,7 @@
 // needed (deploy/images/local.sh). A Docker daemon that answers is used; where
 // there is none, root starts one that lives as long as the tests do, in a
 // network namespace of its own.
+//
+// With the build tag compose there is one test more, which does with
+// deploy/compose what its users do (make compose-up-test).
 package cluster

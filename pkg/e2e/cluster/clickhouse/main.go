@@ -31,12 +31,13 @@ func main() {
 	}
 }
 
-// run starts the engine over /data and serves until ctx ends.
+// run starts the engine over the folder that ClickHouse's images use, and
+// serves until ctx ends.
 func run(ctx context.Context) error {
 	e, err := engine.Start(ctx, engine.Config{
 		Library:  os.Getenv("LOGBOOM_CLICKHOUSE_ENGINE"),
 		Digest:   os.Getenv("LOGBOOM_CLICKHOUSE_ENGINE_SHA256"),
-		DataDir:  "/data",
+		DataDir:  "/var/lib/clickhouse",
 		Addr:     "127.0.0.1:8124",
 		Password: os.Getenv("CLICKHOUSE_PASSWORD"),
 	})
