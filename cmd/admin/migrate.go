@@ -32,6 +32,8 @@ type migrate struct {
 	config.ClickHouse `embed:""`
 	config.Queue      `embed:""`
 
+	StoreAgain bool `help:"Have the writers store again what the queue has after the newest row of each stream: for after ClickHouse was restored from a backup. No writer may run."`
+
 	Wait time.Duration `default:"2m" help:"How long to wait for engines that do not answer yet."`
 }
 
@@ -49,9 +51,13 @@ func (m *migrate) run() int {
 	defer forget()
 	ctx, cancel := context.WithTimeout(ctx, m.Wait)
 	defer cancel()
-	err := m.queue(ctx)
+	client, err := clickhouse.Open(clickhouse.Config{URL: m.ClickHouseURL.Reveal(), Cluster: m.ClickHouseCluster})
 	if err == nil {
-		err = m.tables(ctx)
+		defer func() { _ = client.Close() }() // it has done what it was to do
+		err = patiently(ctx, func() error { return client.Migrate(ctx) })
+	}
+	if err == nil {
+		err = m.queue(ctx, client)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "admin: migrate: %v\n", err)
@@ -62,19 +68,46 @@ func (m *migrate) run() int {
 }
 
 // queue makes the streams and buckets.
-func (m *migrate) queue(ctx context.Context) error {
+func (m *migrate) queue(ctx context.Context, client *clickhouse.Client) error {
 	nc, js, err := stream.Connect(ctx, m.NATSURL.Reveal(), stream.ConnectConfig{Name: "admin migrate"})
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
 	return patiently(ctx, func() error {
-		topology, err := stream.Open(ctx, js, stream.Config{Shards: m.Shards, Replicas: m.Replicas, MaxBytes: int64(m.StreamBytes)})
+		cfg := stream.Config{Shards: m.Shards, Replicas: m.Replicas, MaxBytes: int64(m.StreamBytes)}
+		if err := stream.Continue(ctx, js, cfg, client.LastStored); err != nil {
+			return err
+		}
+		topology, err := stream.Open(ctx, js, cfg)
 		if err != nil {
 			return err
 		}
-		return m.buckets(ctx, js, topology.Shards())
+		if err := m.buckets(ctx, js, topology.Shards()); err != nil {
+			return err
+		}
+		return m.rewind(ctx, topology, client)
 	})
+}
+
+// rewind sets the writers back, where that was asked for, and says how far.
+func (m *migrate) rewind(ctx context.Context, topology *stream.Topology, client *clickhouse.Client) error {
+	if !m.StoreAgain {
+		return nil
+	}
+	rewound, err := topology.Rewind(ctx, client.LastRow)
+	for _, r := range rewound {
+		switch {
+		case r.Last >= r.First:
+			fmt.Printf("%s: messages %d to %d are stored again.\n", r.Stream, r.First, r.Last)
+		case r.Missing > 0:
+			fmt.Printf("%s: nothing is stored again.\n", r.Stream)
+		}
+		if r.Missing > 0 {
+			fmt.Printf("%s: the queue no longer has the %d messages before %d.\n", r.Stream, r.Missing, r.First)
+		}
+	}
+	return err
 }
 
 // buckets makes what stands beside the streams of records: everything that any
@@ -104,16 +137,6 @@ func (m *migrate) buckets(ctx context.Context, js jetstream.JetStream, shards in
 		}
 	}
 	return nil
-}
-
-// tables makes the database and brings its tables up to date.
-func (m *migrate) tables(ctx context.Context) error {
-	client, err := clickhouse.Open(clickhouse.Config{URL: m.ClickHouseURL.Reveal(), Cluster: m.ClickHouseCluster})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Close() }() // it has done what it was to do
-	return patiently(ctx, func() error { return client.Migrate(ctx) })
 }
 
 // patiently tries until it works or ctx ends, and gives the last error.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/nats-io/nats.go"
@@ -97,8 +98,7 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 	self := stream.Member{Name: "standalone", Version: telemetry.Version(), Ops: cfg.OpsAddr}
 	p.Go("presence", stream.NewPresence(js, self, p.Health.Ready, 1, p.Logger).Run)
 	e.queue = js
-	e.topology, err = stream.Open(ctx, js, streams(cfg, server.MaxStore(), p))
-	if err != nil {
+	if err := e.openTopology(ctx, p, streams(cfg, server.MaxStore(), p)); err != nil {
 		return err
 	}
 	key, err := project.LoadOrCreateKey(filepath.Join(cfg.DataDir, "secret.key"))
@@ -112,6 +112,22 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 		return err
 	}
 	e.graves, err = admin.OpenGraves(ctx, js, 1)
+	return err
+}
+
+// openTopology makes the streams where they are missing. Their folder may have
+// been deleted without that of the tables, which then tell where they begin.
+func (e *engines) openTopology(ctx context.Context, p *telemetry.Process, cfg stream.Config) error {
+	_, err := e.queue.Stream(ctx, stream.Name(stream.Logs, 0))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err := e.client.Prepare(ctx, p.Logger); err != nil {
+			return err
+		}
+		if err := stream.Continue(ctx, e.queue, cfg, e.client.LastStored); err != nil {
+			return err
+		}
+	}
+	e.topology, err = stream.Open(ctx, e.queue, cfg)
 	return err
 }
 

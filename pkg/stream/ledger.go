@@ -228,28 +228,53 @@ func (l *Ledger) read(ctx context.Context, reader string) (Position, error) {
 func (l *Ledger) Positions(ctx context.Context) (map[string]Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	watcher, err := l.kv.WatchFiltered(ctx, []string{WriterKey(">"), NotifierKey(">")}, jetstream.IgnoreDeletes())
+	watcher, err := l.kv.WatchFiltered(ctx, []string{WriterKey(">"), NotifierKey(">")})
 	if err != nil {
 		return nil, fmt.Errorf("positions: %w", err)
 	}
 	defer stopWatching(l.log, watcher)
-	positions := make(map[string]Position)
-	for {
+	found := listing{positions: make(map[string]Position)}
+	for !found.whole() {
 		select {
 		case entry, ok := <-watcher.Updates():
-			switch {
-			case !ok:
+			if !ok {
 				return nil, fmt.Errorf("positions: %w", ErrUnavailable)
-			case entry == nil: // the end of what is there now
-				return positions, nil
 			}
-			if positions[entry.Key()], err = decodePosition(entry.Value(), entry.Revision()); err != nil {
-				return nil, fmt.Errorf("positions: %s: %w", entry.Key(), err)
+			if err := found.take(entry); err != nil {
+				return nil, fmt.Errorf("positions: %w", err)
 			}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("positions: %w", context.Cause(ctx))
 		}
 	}
+	return found.positions, nil
+}
+
+// listing is the positions as a watch tells of them. The watch says that it has
+// told of all there were when it has told of as many: where a key was swapped
+// meanwhile, it stands behind others now and is still to come.
+type listing struct {
+	positions map[string]Position
+	many      bool   // as many as there were have been told of
+	behind    uint64 // how many are still to come after the last
+}
+
+func (l *listing) whole() bool { return l.many && l.behind == 0 }
+
+func (l *listing) take(entry jetstream.KeyValueEntry) (err error) {
+	if entry == nil {
+		l.many = true
+		return nil
+	}
+	l.behind = entry.Delta()
+	if entry.Operation() != jetstream.KeyValuePut {
+		delete(l.positions, entry.Key())
+		return nil
+	}
+	if l.positions[entry.Key()], err = decodePosition(entry.Value(), entry.Revision()); err != nil {
+		return fmt.Errorf("%s: %w", entry.Key(), err)
+	}
+	return nil
 }
 
 func stopWatching(log *slog.Logger, watcher jetstream.KeyWatcher) {

@@ -1,0 +1,245 @@
+package stream_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+// tables is what is stored, by stream.
+type tables map[string]uint64
+
+func (s tables) last(_ context.Context, kind stream.Kind, shard int, above uint64) (uint64, error) {
+	if last := s[stream.Name(kind, shard)]; last > above {
+		return last, nil
+	}
+	return 0, nil
+}
+
+var small = stream.Config{Shards: 2, MaxBytes: 16 << 20, DeadMaxBytes: 16 << 20}
+
+func (q *queue) carryOn(s tables) {
+	q.tb.Helper()
+	if err := stream.Continue(q.ctx(), q.js, small, s.last); err != nil {
+		q.tb.Fatal(err)
+	}
+}
+
+// put publishes one message and is where it went.
+func (q *queue) put(p *stream.Publisher, kind stream.Kind) stream.Ack {
+	q.tb.Helper()
+	ack, err := p.Publish(q.ctx(), stream.Message{Kind: kind, Project: "shop", Parts: [][]byte{[]byte("x")}, Records: 1})
+	if err != nil {
+		q.tb.Fatal(err)
+	}
+	return ack
+}
+
+func TestContinueLetsALostQueueBeginAfterWhatIsStored(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	have := tables{"LOGS_0": 41_000, "LOGS_1": 7, "EVENTS_0": 12, "EVENTS_1": 3}
+	q.carryOn(have)
+	topology := q.open(small)
+	publisher := q.publisher(topology, stream.PublisherConfig{})
+	seen := map[string]bool{}
+	for i := range 20 {
+		kind := []stream.Kind{stream.Logs, stream.Events}[i%2]
+		ack := q.put(publisher, kind)
+		if !seen[ack.Stream] && ack.Seq != have[ack.Stream]+1 {
+			t.Errorf("the first message of %s has place %d, after %d", ack.Stream, ack.Seq, have[ack.Stream])
+		}
+		seen[ack.Stream] = true
+	}
+	for name, last := range have {
+		p, err := topology.Ledger().TakeOver(q.ctx(), stream.WriterKey(name))
+		if err != nil || p.Committed != last || p.Intent != nil {
+			t.Errorf("the writer of %s goes on after %d, intent %v (%v), not after %d", name, p.Committed, p.Intent, err, last)
+		}
+		if !seen[name] {
+			continue
+		}
+		consumer, err := topology.Consume(q.ctx(), name, last+1, stream.ConsumerConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := consumer.Next(q.ctx()); err != nil || got.Seq != last+1 {
+			t.Errorf("the writer of %s reads %d, %v", name, got.Seq, err)
+		}
+		consumer.Close()
+	}
+}
+
+func TestContinueChangesNothingWhereNothingIsLost(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	q.carryOn(tables{})
+	for name := range q.js.StreamNames(q.ctx()).Name() {
+		if strings.HasPrefix(name, "LOGS") || strings.HasPrefix(name, "EVENTS") {
+			t.Errorf("%s was made although nothing is stored", name)
+		}
+	}
+	topology := q.open(small)
+	ack := q.put(q.publisher(topology, stream.PublisherConfig{}), stream.Logs)
+	q.commit(topology, ack.Stream, ack.Seq)
+	before := q.entry(stream.WriterKey(ack.Stream))
+	q.carryOn(tables{ack.Stream: ack.Seq})
+	if after := q.entry(stream.WriterKey(ack.Stream)); after != before {
+		t.Errorf("the ledger was changed from %s to %s", before, after)
+	}
+}
+
+func (q *queue) entry(key string) string {
+	q.tb.Helper()
+	entry, err := q.bucket().Get(q.ctx(), key)
+	if err != nil {
+		q.tb.Fatal(err)
+	}
+	return string(entry.Value())
+}
+
+// A ledger that outlived the queue knows of messages that are not stored, and
+// of some that may be: none of their places is used again.
+func TestContinueGoesBeyondWhatTheLedgerKnows(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reader       string
+		committed    uint64
+		to           uint64 // of an intent
+		stored, want uint64
+	}{
+		"the writer is further than the tables":   {"w.LOGS_0", 50, 0, 40, 50},
+		"the tables are further than the writer":  {"w.LOGS_0", 40, 0, 50, 50},
+		"an intent is left":                       {"w.LOGS_0", 40, 60, 50, 60},
+		"only the ledger knows":                   {"w.LOGS_0", 40, 0, 0, 40},
+		"the notifier is further than the writer": {"n.LOGS_0", 70, 0, 50, 70},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t)
+			value := fmt.Sprintf(`{"epoch":5,"committed":%d,"committed_at":77,"owner":"lost"}`, c.committed)
+			if c.to > 0 {
+				value = fmt.Sprintf(`{"epoch":5,"committed":%d,"owner":"lost","intent":{"from":%d,"to":%d,"hash":"x"}}`, c.committed, c.committed+1, c.to)
+			}
+			kv, err := q.js.CreateKeyValue(q.ctx(), jetstream.KeyValueConfig{Bucket: "LEDGER"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := kv.Put(q.ctx(), c.reader, []byte(value)); err != nil {
+				t.Fatal(err)
+			}
+			q.carryOn(tables{"LOGS_0": c.stored})
+			info, err := q.open(small).Lag(q.ctx(), "LOGS_0")
+			if err != nil || info.LastSeq != c.want || info.FirstSeq != c.want+1 {
+				t.Errorf("the stream has %d to %d (%v), and is to begin after %d", info.FirstSeq, info.LastSeq, err, c.want)
+			}
+			var have struct {
+				Epoch, Committed uint64
+				At               int64 `json:"committed_at"`
+				Intent           any
+			}
+			if err := json.Unmarshal([]byte(q.entry("w.LOGS_0")), &have); err != nil || have.Committed != c.want || have.Intent != nil || have.At != 0 {
+				t.Errorf("the ledger has %+v, %v", have, err)
+			}
+		})
+	}
+}
+
+// A crash between the ledger and the stream leaves what stops a writer, not
+// what misleads one, and a second try brings it to its end.
+func TestContinueMayBeBrokenOff(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	have := tables{"LOGS_0": 100, "EVENTS_1": 9}
+	q.carryOn(have)
+	if err := q.js.DeleteStream(q.ctx(), "LOGS_0"); err != nil { // as if it had never been made
+		t.Fatal(err)
+	}
+	q.carryOn(have)
+	if info, err := q.open(small).Lag(q.ctx(), "LOGS_0"); err != nil || info.LastSeq != 100 {
+		t.Errorf("the stream ends at %d, %v", info.LastSeq, err)
+	}
+	if err := q.js.DeleteStream(q.ctx(), "LOGS_0"); err != nil {
+		t.Fatal(err)
+	}
+	topology := q.open(small) // somebody makes it from 1
+	p, err := topology.Ledger().TakeOver(q.ctx(), "w.LOGS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := topology.Lag(q.ctx(), "LOGS_0"); err != nil || info.LastSeq >= p.Committed {
+		t.Errorf("the stream ends at %d (%v), the ledger is at %d: its writer would not notice", info.LastSeq, err, p.Committed)
+	}
+}
+
+func TestContinueRefusesAStreamThatIsBehindWhatIsStored(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	q.open(small)
+	err := stream.Continue(q.ctx(), q.js, small, tables{"EVENTS_1": 41_000}.last)
+	if err == nil || !strings.Contains(err.Error(), "EVENTS_1 ends at 0") || !strings.Contains(err.Error(), "41000") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What is stored while it is asked for is not ahead of the queue.
+func TestContinueIsNotMisledByAWriterThatIsAtWork(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	one := small
+	one.Shards = 1
+	publisher := q.publisher(q.open(one), stream.PublisherConfig{})
+	err := stream.Continue(q.ctx(), q.js, one, func(_ context.Context, kind stream.Kind, _ int, _ uint64) (uint64, error) {
+		return q.put(publisher, kind).Seq, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestContinueMakesNothingWhereNobodyKnowsWhatIsStored(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	away := errors.New("no answer")
+	err := stream.Continue(q.ctx(), q.js, small, func(context.Context, stream.Kind, int, uint64) (uint64, error) { return 0, away })
+	if !errors.Is(err, away) || !strings.Contains(err.Error(), "LOGS_0") {
+		t.Errorf("got %v", err)
+	}
+	for name := range q.js.StreamNames(q.ctx()).Name() {
+		t.Errorf("%s was made", name)
+	}
+	if err := stream.Continue(q.ctx(), q.js, stream.Config{Shards: -1}, tables{}.last); err == nil {
+		t.Error("a bad setting was taken")
+	}
+}
+
+// The stream remembers where it began: settings that change later, and a purge
+// of all that is dealt with, keep its places.
+func TestAContinuedStreamKeepsItsPlaces(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	q.carryOn(tables{"LOGS_0": 500, "LOGS_1": 500})
+	bigger := small
+	bigger.MaxBytes, bigger.ReplayAge, bigger.ReplayBytes = 32<<20, time.Nanosecond, 1
+	topology := q.open(bigger)
+	ack := q.put(q.publisher(topology, stream.PublisherConfig{}), stream.Logs)
+	q.commit(topology, ack.Stream, ack.Seq)
+	if n, err := topology.Purge(q.ctx(), ack.Stream, ack.Seq+1); err != nil || n != 1 {
+		t.Errorf("%d messages were purged, %v", n, err)
+	}
+	q.nc.Close()
+	q.stop()
+	q.start()
+	q.nc, q.js = q.connect()
+	if info, err := q.open(small).Lag(q.ctx(), ack.Stream); err != nil || info.LastSeq != 501 || info.FirstSeq != 502 {
+		t.Errorf("the stream has %d to %d, %v", info.FirstSeq, info.LastSeq, err)
+	}
+}

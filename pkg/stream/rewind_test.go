@@ -1,0 +1,122 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/stream"
+)
+
+// written is a queue of one shard with ten logs, all of them committed.
+func written(t *testing.T) (*queue, *stream.Topology) {
+	t.Helper()
+	q := newQueue(t)
+	topology := q.open(stream.Config{Shards: 1})
+	q.fill(q.publisher(topology, stream.PublisherConfig{}), 10)
+	q.commit(topology, "LOGS_0", 10)
+	return q, topology
+}
+
+func TestRewindHasStoredAgainWhatTheTablesLack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		row, purged uint64 // the newest that is stored; the last that the queue has purged
+		want        string
+		committed   uint64
+	}{
+		"the queue has all of it":            {4, 0, "[{LOGS_0 5 10 0}]", 4},
+		"the queue has some of it":           {4, 6, "[{LOGS_0 7 10 2}]", 6},
+		"the queue has none of it":           {4, 10, "[{LOGS_0 11 10 6}]", 10},
+		"the tables are empty":               {0, 0, "[{LOGS_0 1 10 0}]", 0},
+		"nothing is lacking":                 {10, 0, "[]", 10},
+		"the queue has more than is missing": {8, 3, "[{LOGS_0 9 10 0}]", 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q, topology := written(t)
+			if c.purged > 0 {
+				logs, err := q.js.Stream(q.ctx(), "LOGS_0")
+				if err == nil {
+					err = logs.Purge(q.ctx(), jetstream.WithPurgeSequence(c.purged+1))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := topology.Rewind(q.ctx(), tables{"LOGS_0": c.row}.last)
+			if err != nil || fmt.Sprint(got) != c.want {
+				t.Fatalf("got %v, %v, want %s", got, err, c.want)
+			}
+			if p := q.takeOver(topology.Ledger()); p.Committed != c.committed {
+				t.Errorf("the writer goes on after %d, want %d", p.Committed, c.committed)
+			}
+			again, err := topology.Rewind(q.ctx(), tables{"LOGS_0": c.row}.last)
+			if err != nil || len(again) > 0 && again[0].First <= c.committed {
+				t.Errorf("once more: %v, %v", again, err)
+			}
+		})
+	}
+}
+
+// An insert that was sent before the writer died may come to be stored: the row
+// that tells how far the tables are is not the newest then.
+func TestRewindWaitsForInsertsThatAreOnTheirWay(t *testing.T) {
+	t.Parallel()
+	q, topology := written(t)
+	l := topology.Ledger()
+	before := q.takeOver(l)
+	if _, err := l.Intend(q.ctx(), reader, before, stream.Intent{From: 11, To: 12, Hash: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	have := tables{"LOGS_0": 4}
+	if got, err := topology.Rewind(q.ctx(), have.last); err == nil || !strings.Contains(err.Error(), "LOGS_0 may be on its way") {
+		t.Errorf("right after the intent: %v, %v", got, err)
+	}
+	got, err := topology.RewindAt(q.ctx(), have.last, time.Now().Add(2*time.Minute))
+	if err != nil || fmt.Sprint(got) != "[{LOGS_0 5 10 0}]" {
+		t.Fatalf("later: %v, %v", got, err)
+	}
+	if p := q.takeOver(l); p.Committed != 4 || p.Intent != nil {
+		t.Errorf("the writer goes on after %d with the intent %v", p.Committed, p.Intent)
+	}
+	if _, err := l.Commit(q.ctx(), reader, before, 10); !errors.Is(err, stream.ErrFenced) {
+		t.Errorf("the writer of before got %v, want ErrFenced", err)
+	}
+}
+
+func TestRewindRefusesWhileAWriterRuns(t *testing.T) {
+	t.Parallel()
+	q, topology := written(t)
+	ctx, stop := context.WithCancel(t.Context())
+	presence := stream.NewPresence(q.js, stream.Member{Name: "writer"}, func(context.Context) error { return nil }, 1, slog.New(slog.DiscardHandler))
+	ended := make(chan error, 1) // one: Run returns once
+	go func() { ended <- presence.Run(ctx) }()
+	q.members(stream.NewOverview(q.js), 1)
+	if got, err := topology.Rewind(q.ctx(), tables{}.last); err == nil || !strings.Contains(err.Error(), "writer runs") {
+		t.Errorf("got %v, %v", got, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if p := q.takeOver(topology.Ledger()); p.Committed != 10 {
+		t.Errorf("the ledger was moved to %d", p.Committed)
+	}
+}
+
+func TestRewindMovesNothingWhereNobodyKnowsWhatIsStored(t *testing.T) {
+	t.Parallel()
+	q, topology := written(t)
+	away := errors.New("no answer")
+	_, err := topology.Rewind(q.ctx(), func(context.Context, stream.Kind, int, uint64) (uint64, error) { return 0, away })
+	if p := q.takeOver(topology.Ledger()); !errors.Is(err, away) || p.Committed != 10 {
+		t.Errorf("got %v, and the ledger is at %d", err, p.Committed)
+	}
+}
