@@ -213,6 +213,7 @@ func TestSearchesUseTheIndexes(t *testing.T) {
 	if err := client.InsertLogs(t.Context(), "some", &block); err != nil {
 		t.Fatal(err)
 	}
+	merge(t, client)
 	for text, index := range map[string]string{
 		"quixotic":             "data_words",
 		"Req-3810":             "data_words",
@@ -227,4 +228,63 @@ func TestSearchesUseTheIndexes(t *testing.T) {
 			t.Errorf("%q does not use %s:\n%s", text, index, got)
 		}
 	}
+}
+
+// merge makes one part of the logs table's, with all its indexes.
+func merge(t *testing.T, client *Client) {
+	t.Helper()
+	if err := client.conn.Exec(t.Context(), "OPTIMIZE TABLE logs FINAL"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An insert leaves the indexes of words to the first merge. Nothing may depend
+// on them but the time that a search takes.
+func TestWordsAreFoundBeforeTheirIndexIsBuilt(t *testing.T) {
+	t.Parallel()
+	for way, parameters := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			client := migrated(t, parameters)
+			var block LogBlock
+			fill(&block, 0, 1, noon, 1000)
+			l := record.Log{Timestamp: noon, Data: "a Quixotic line", Metadata: []record.Pair{{Key: "trace_id", Value: "4bf92f"}}}
+			block.Append(Row{Seq: 2, Received: noon, Project: project}, &l)
+			if err := client.InsertLogs(t.Context(), "fresh", &block); err != nil {
+				t.Fatal(err)
+			}
+			checkFound(t, client)
+			if built := builtIndexes(t, client); built != "seq_range" {
+				t.Errorf("an insert built %q, want seq_range alone", built)
+			}
+			merge(t, client)
+			checkFound(t, client)
+			if built := builtIndexes(t, client); built != "data_words metadata_values seq_range" {
+				t.Errorf("a merge built %q, want all three indexes", built)
+			}
+		})
+	}
+}
+
+// checkFound looks for the one line with a rare word, in each way.
+func checkFound(t *testing.T, client *Client) {
+	t.Helper()
+	for _, text := range []string{"quixotic", `"a quixotic"`, "trace_id:4bf92f", "id:0-2-0"} {
+		page, err := client.Logs(t.Context(), LogQuery{Project: project, Filter: parsed(t, text)})
+		if err != nil || len(page.Logs) != 1 || page.Logs[0].ID.Seq != 2 {
+			t.Errorf("%q finds %d logs, want the one of message 2: %v", text, len(page.Logs), err)
+		}
+	}
+}
+
+// builtIndexes are the indexes that parts of the logs table have, by name.
+func builtIndexes(t *testing.T, client *Client) string {
+	t.Helper()
+	var built string
+	query := `SELECT arrayStringConcat(arraySort(groupArrayIf(name, data_compressed_bytes > 0)), ' ')
+		FROM system.data_skipping_indices WHERE database = currentDatabase() AND table = 'logs'`
+	if err := client.conn.QueryRow(t.Context(), query).Scan(&built); err != nil {
+		t.Fatal(err)
+	}
+	return built
 }

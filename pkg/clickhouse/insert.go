@@ -60,17 +60,26 @@ func (c *Client) insertContext(ctx context.Context, token, table string, fields 
 	for i, f := range fields {
 		columns[i] = ch.ColumnNameAndType{Name: f.name, Type: f.typ}
 	}
+	settings := ch.Settings{
+		"async_insert":               0,
+		"insert_deduplicate":         1,
+		"insert_deduplication_token": token,
+	}
+	if table == "logs" {
+		settings["exclude_materialize_skip_indexes_on_insert"] = leftToMerges
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.config.InsertTimeout)
 	return ch.Context(ctx,
 		ch.WithQueryID(table+"-"+token),
 		ch.WithColumnNamesAndTypes(columns), // or every insert would ask the server for them
-		ch.WithSettings(ch.Settings{
-			"async_insert":               0,
-			"insert_deduplicate":         1,
-			"insert_deduplication_token": token,
-		}),
+		ch.WithSettings(settings),
 	), cancel
 }
+
+// leftToMerges are the indexes that inserts of logs do not build: a merge builds
+// them, and any merge would build them anew. Until then their rows are found by
+// reading them. ClickHouse knows the setting since 25.10.
+const leftToMerges = "data_words, metadata_values"
 
 func insertStatement(table string, fields []field) string {
 	names := make([]string, len(fields))

@@ -1,10 +1,11 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- What each project sent, by hour: one row a batch, hour, measure and reason.
--- The batch is named by its stream and first sequence. The ledger inserts a
--- batch again with the same cut or not at all, so a repeated row replaces
--- itself and reads with FINAL count it once, whatever failed in between.
+-- What each project sent, by hour, measure, reason and stream: all that the
+-- stream has brought up to its message _seq. A batch writes the rows anew that it
+-- adds to, and of rows with the same key the one that counts most replaces the
+-- others, whatever failed in between and whoever wrote it. So the table grows
+-- with hours, not with batches; until a merge has been, reads need FINAL.
 CREATE TABLE IF NOT EXISTS usage ON CLUSTER 'main' (
     project LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
     hour    DateTime('UTC') DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(4), ZSTD(1)),
@@ -15,10 +16,12 @@ CREATE TABLE IF NOT EXISTS usage ON CLUSTER 'main' (
     _stream LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
     _seq    UInt64 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(8), ZSTD(1))
 )
-ENGINE = ReplicatedReplacingMergeTree
-PARTITION BY toYYYYMM(hour)
+ENGINE = ReplicatedReplacingMergeTree(records)
+-- A day that is over is soon merged into one part, of which a read has nothing
+-- left to merge; and a look at one hour reads one day.
+PARTITION BY toDate(hour)
 PRIMARY KEY (project, hour)
-ORDER BY (project, hour, measure, reason, _stream, _seq)
+ORDER BY (project, hour, measure, reason, _stream)
 TTL hour + toIntervalDay(400)
 SETTINGS
     fsync_after_insert = 1,
