@@ -138,21 +138,3 @@ func (c *Client) check(ctx context.Context, part Part) (whole bool, err error) {
 	}
 	return whole, nil
 }
-
-// UsageBatches is how many records each batch of a stream brought, by its first
-// message, as the usage table has it; from a message on.
-func (c *Client) UsageBatches(ctx context.Context, stream string, from uint64) (map[uint64]uint64, error) {
-	batches := make(map[uint64]uint64)
-	err := c.each(ctx, statement("usage_batches"), []any{ch.Named("stream", stream), ch.Named("from", from)}, func(rows driver.Rows) (bool, error) {
-		var first, records uint64
-		if err := rows.Scan(&first, &records); err != nil {
-			return false, err
-		}
-		batches[first] = records
-		return true, nil
-	})
-	if err != nil {
-		return nil, readError("usage", err)
-	}
-	return batches, nil
-}

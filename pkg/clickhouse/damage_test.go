@@ -202,24 +202,3 @@ func TestDetachedPartComesBackWhenItIsAttached(t *testing.T) {
 		t.Errorf("messages: %v, %v", counts, err)
 	}
 }
-
-func TestUsageIsToldByBatch(t *testing.T) {
-	t.Parallel()
-	client := migrated(t, "")
-	hour := time.Now().Truncate(time.Hour)
-	rows := []UsageRow{
-		{Project: project, Hour: hour, Measure: "logs", Records: 5, Stream: "LOGS_1", Seq: 3},
-		{Project: project, Hour: hour, Measure: "dropped", Reason: "x", Records: 2, Stream: "LOGS_1", Seq: 3},
-		{Project: project, Hour: hour, Measure: "logs", Records: 7, Stream: "LOGS_1", Seq: 9},
-		{Project: project, Hour: hour, Measure: "logs", Records: 9, Stream: "LOGS_2", Seq: 9},
-	}
-	for try := range 2 { // the same rows again replace themselves
-		if err := client.InsertUsage(t.Context(), fmt.Sprint(try), rows); err != nil {
-			t.Fatal(err)
-		}
-	}
-	batches, err := client.UsageBatches(t.Context(), "LOGS_1", 1)
-	if err != nil || len(batches) != 2 || batches[3] != 7 || batches[9] != 7 {
-		t.Errorf("batches: %v, %v", batches, err)
-	}
-}

@@ -15,12 +15,13 @@ func TestOperatorsSeeSizesBatchesAndDestinations(t *testing.T) {
 		{Project: "shop", Hour: hour, Measure: "logs", Records: 10, Bytes: 1000, Stream: "LOGS_0", Seq: 1},
 		{Project: "shop", Hour: hour, Measure: "events", Records: 1, Bytes: 20, Stream: "LOGS_0", Seq: 1},
 		{Project: "shop", Hour: hour, Measure: "dropped", Reason: "rate", Records: 7, Stream: "LOGS_0", Seq: 2},
+		{Hour: hour, Measure: "batches", Records: 3, Stream: "LOGS_0", Seq: 2},
 		{Project: "other", Hour: hour.Add(-48 * time.Hour), Measure: "logs", Records: 5, Bytes: 5000, Stream: "LOGS_1", Seq: 1},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.BatchesSince(t.Context(), now); err != nil || got != (Batches{1, 11, 1020, 7}) {
+	if got, err := c.BatchesSince(t.Context(), now); err != nil || got != (Batches{3, 11, 1020, 7}) {
 		t.Errorf("batches of this hour: %+v, %v", got, err)
 	}
 	sizes, err := c.ProjectSizes(t.Context(), now.Add(-72*time.Hour))
@@ -28,7 +29,7 @@ func TestOperatorsSeeSizesBatchesAndDestinations(t *testing.T) {
 		t.Errorf("sizes of projects: %v, %v, want %s", sizes, err, want)
 	}
 	tables, err := c.TableSizes(t.Context())
-	if err != nil || len(tables) != 1 || tables[0].Table != "usage" || tables[0].Rows != 4 || tables[0].Bytes == 0 || tables[0].Newest.IsZero() {
+	if err != nil || len(tables) != 1 || tables[0].Table != "usage" || tables[0].Rows != 5 || tables[0].Bytes == 0 || tables[0].Newest.IsZero() {
 		t.Errorf("sizes of tables: %+v, %v", tables, err)
 	}
 	rows := []DeliveryRow{deliveryAt(1, "e-1", DeliveryQueued, 0), deliveryAt(2, "e-1", DeliveryAttempt, 1), deliveryAt(3, "e-1", DeliveryDelivered, 2), deliveryAt(4, "e-2", DeliveryFailed, 1)}

@@ -10,21 +10,22 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// UsageRow is what one batch brought one project in one hour. Rows with the
-// same project, hour, measure, reason, stream and sequence replace each other.
+// UsageRow is what a stream has brought one project in one hour, so far. Of rows
+// with the same project, hour, measure, reason and stream the one with the most
+// records replaces the others.
 type UsageRow struct {
-	Project string
+	Project string    // "" of batches
 	Hour    time.Time // cut to the hour
-	Measure string    // logs, events or dropped
+	Measure string    // logs, events, dropped or batches
 	Reason  string    // why dropped, else ""
 	Records uint64
 	Bytes   uint64
 
-	Stream string // the batch's stream, such as LOGS_2
-	Seq    uint64 // the batch's first sequence
+	Stream string // such as LOGS_2
+	Seq    uint64 // the last message that is in it
 }
 
-// InsertUsage inserts the usage of one batch under its deduplication token.
+// InsertUsage inserts what a batch changed under a deduplication token.
 func (c *Client) InsertUsage(ctx context.Context, token string, rows []UsageRow) error {
 	if len(rows) == 0 {
 		return nil
@@ -51,6 +52,23 @@ func (c *Client) InsertUsage(ctx context.Context, token string, rows []UsageRow)
 		{"_stream", lowCardinality, &stream},
 		{"_seq", "UInt64", &seq},
 	}, len(rows))
+}
+
+// UsageOf is what is known of one hour of a stream, in no order.
+func (c *Client) UsageOf(ctx context.Context, stream string, hour time.Time) ([]UsageRow, error) {
+	hour = hour.Truncate(time.Hour)
+	list := []UsageRow{}
+	arguments := []any{ch.Named("stream", stream), ch.Named("hour", hour.Unix())}
+	err := c.each(ctx, statement("usage_of"), arguments, func(rows driver.Rows) (bool, error) {
+		one := UsageRow{Hour: hour, Stream: stream}
+		err := rows.Scan(&one.Project, &one.Measure, &one.Reason, &one.Records, &one.Bytes, &one.Seq)
+		list = append(list, one)
+		return true, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("usage of %s: %w", stream, readError("usage", err))
+	}
+	return list, nil
 }
 
 // UsageHour is what a project used in one hour, by measure and reason.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestUsageCountsEachBatchOnce(t *testing.T) {
+func TestUsageIsTheMostThatAStreamHasCounted(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	hour := time.Unix(0, noon).UTC()
@@ -18,10 +18,10 @@ func TestUsageCountsEachBatchOnce(t *testing.T) {
 	batches := [][]UsageRow{
 		{row(0, "logs", "LOGS_0", 1, 5), row(1, "logs", "LOGS_0", 1, 2)},
 		{row(0, "logs", "LOGS_1", 1, 10)},
-		{row(0, "logs", "LOGS_0", 9, 20), row(0, "events", "EVENTS_0", 9, 1)},
+		{row(0, "logs", "LOGS_0", 9, 25), row(0, "events", "EVENTS_0", 9, 1)},
 		{{Project: "other~1", Hour: hour, Measure: "logs", Records: 1000, Stream: "LOGS_0", Seq: 1}},
 	}
-	for round := range 3 { // a burnt token: the same rows under another one
+	for round := range 3 { // a row of before that comes late changes nothing
 		for i, rows := range batches {
 			if err := client.InsertUsage(t.Context(), fmt.Sprintf("%d-r%d", i, round), rows); err != nil {
 				t.Fatal(err)
@@ -43,5 +43,10 @@ func TestUsageCountsEachBatchOnce(t *testing.T) {
 	got, err = client.Usage(t.Context(), project, hour.Add(90*time.Minute), hour.Add(2*time.Hour))
 	if err != nil || !slices.Equal(got, want[2:]) {
 		t.Errorf("the last hour: got %v, %v, want %v", got, err, want[2:])
+	}
+	known, err := client.UsageOf(t.Context(), "LOGS_0", hour.Add(time.Minute))
+	slices.SortFunc(known, func(a, b UsageRow) int { return int(a.Records) - int(b.Records) })
+	if err != nil || len(known) != 2 || known[0] != (UsageRow{Project: project, Hour: hour, Measure: "logs", Records: 25, Bytes: 2500, Stream: "LOGS_0", Seq: 9}) || known[1].Project != "other~1" {
+		t.Errorf("of the stream's hour: %+v, %v", known, err)
 	}
 }

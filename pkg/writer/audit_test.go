@@ -32,7 +32,9 @@ func TestAuditFindsRowsTwiceAndAheadOfTheLedger(t *testing.T) {
 	b.settled(t)
 	audit := func(doubled, ahead float64, result string) {
 		t.Helper()
-		w.auditStream(t.Context(), w.shards[0].workers[0])
+		if found, err := w.auditStream(t.Context(), w.shards[0].workers[0]); err != nil || found != (doubled > 0) {
+			t.Errorf("the audit found %v: %v", found, err)
+		}
 		if got := testutil.ToFloat64(w.metrics.doubled.WithLabelValues("LOGS_0")); got != doubled {
 			t.Errorf("%v rows are doubled, want %v", got, doubled)
 		}
@@ -49,7 +51,9 @@ func TestAuditFindsRowsTwiceAndAheadOfTheLedger(t *testing.T) {
 	b.insert(t, "y", 5, 1)
 	audit(10, 4, "found")
 	b.client.Close()
-	w.auditStream(t.Context(), w.shards[0].workers[0])
+	if _, err := w.auditStream(t.Context(), w.shards[0].workers[0]); err == nil {
+		t.Error("ClickHouse is away, and the audit passed")
+	}
 	if got := testutil.ToFloat64(w.metrics.audits.WithLabelValues("LOGS_0", "failed")); got != 1 {
 		t.Errorf("%v audits failed", got)
 	}

@@ -20,7 +20,7 @@
 //	     │          │                  └──▶ one message: dead letter ────┘        │
 //	     │          └──────────────────────────────────────────────────────────────┘
 //	     │ a minute later
-//	stopped: more rows than wanted, a part-filled partition, a gap, a lost queue
+//	stopped: more rows than wanted that are no copies, a part-filled partition, a gap, a lost queue
 //
 // A swap of the ledger that is lost (another writer has taken over) ends the
 // worker at once, from every state.
@@ -32,9 +32,11 @@
 // was intended is settled before anything else is. A message is never
 // acknowledged to the queue; the ledger's position is the only one.
 //
-// Usage travels under the same intent but needs no count: its rows are keyed by
-// stream and first sequence and replace themselves, so they are sent, after the
-// rows, under a token of each try's own, until one is answered with ok.
+// Usage travels under the same intent but needs no count. A row of it has all
+// that the stream has brought a project in an hour, up to a message; of two with
+// the same key the one that counts more replaces the other. So they are sent,
+// after the rows, under a token of each try's own, until one is answered with
+// ok, and what a batch adds is left out where the table has it already.
 //
 // Rows whose retention has passed may go with any merge, so they are not missed
 // when rows are counted: of a partition, those must be there that still last.
@@ -44,8 +46,9 @@
 // and those that it puts aside when it starts. The healer looks for them, takes
 // the former out of use, and has each worker mend its stream from what the
 // queue still has: message by message, those without a row are stored again,
-// under intents of a key of their own. docs/decisions/0006-durability.md has
-// what is done with which part.
+// under intents of a key of their own. Rows that ClickHouse has twice are
+// replaced from the queue too; mend_doubled.go has how.
+// docs/decisions/0006-durability.md has what is done with which part.
 //
 // Two losses are accepted. A writer that is paused between the swap and the
 // socket for so long that ClickHouse has forgotten the token (10,000 blocks, or

@@ -39,7 +39,10 @@ func parseFailpoint(text string) failpoints {
 	if len(parts) != 3 || !slices.Contains([]string{"kill", "error", "sleep"}, parts[1]) {
 		return bad
 	}
-	points := []point{pointTakeOver, pointBeforeIntent, pointAfterIntent, pointInsideInsert, pointAfterInsert, pointBeforeCommit, pointAfterCommit}
+	points := []point{
+		pointTakeOver, pointBeforeIntent, pointAfterIntent, pointBeforeErase, pointAfterErase,
+		pointInsideInsert, pointAfterInsert, pointBeforeCommit, pointAfterCommit,
+	}
 	n, err := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil || n < 1 || !slices.Contains(points, point(parts[0])) {
 		return bad

@@ -19,7 +19,10 @@ type Tables interface {
 	Detach(ctx context.Context, table, part string) error
 	Attach(ctx context.Context, table, part string) error
 	CountMessages(ctx context.Context, r clickhouse.Range) (map[uint64]uint64, error)
-	UsageBatches(ctx context.Context, stream string, from uint64) (map[uint64]uint64, error)
+	Doubled(ctx context.Context, r clickhouse.Range, limit int) ([]clickhouse.Message, error)
+	PartsOf(ctx context.Context, r clickhouse.Range) (map[string][]string, error)
+	EraseRange(ctx context.Context, r clickhouse.Range, parts map[string][]string) error
+	Uptime(ctx context.Context) (time.Duration, error)
 }
 
 const (
@@ -99,7 +102,7 @@ func (h *healer) look(ctx context.Context) error {
 	h.withdraw(ctx, aside, positions)
 	aside = slices.DeleteFunc(aside, func(part clickhouse.SetAside) bool { return h.putBack(ctx, part, positions) })
 	h.alarm(aside)
-	h.setWounds(aside)
+	h.setWounds(aside, positions)
 	return unfit
 }
 
@@ -191,7 +194,7 @@ func (h *healer) swap(ctx context.Context, reader string, to uint64, at time.Tim
 func (h *healer) withdraw(ctx context.Context, aside []clickhouse.SetAside, positions map[string]stream.Position) {
 	for reader, position := range positions {
 		name, part, ok := strings.Cut(strings.TrimPrefix(reader, stream.WriterKey("")), mendMark)
-		if !ok || !position.CommittedAt.IsZero() || h.suspect[h.tableOf(name)+"/"+part] ||
+		if !ok || strings.HasPrefix(part, doubledMark) || !position.CommittedAt.IsZero() || h.suspect[h.tableOf(name)+"/"+part] ||
 			slices.ContainsFunc(aside, func(s clickhouse.SetAside) bool { return s.Name == part && s.Table == h.tableOf(name) }) {
 			delete(h.strays, reader)
 			continue
@@ -329,13 +332,18 @@ func (h *healer) alarm(aside []clickhouse.SetAside) {
 	h.told = text
 }
 
-// setWounds tells the workers after which parts to mend.
-func (h *healer) setWounds(aside []clickhouse.SetAside) {
+// setWounds tells the workers what to mend: after parts first, since nothing of
+// a message may be on its way when its rows are replaced.
+func (h *healer) setWounds(aside []clickhouse.SetAside, positions map[string]stream.Position) {
+	doubled := h.doubledWounds(positions)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wounds = map[string][]wound{}
 	for _, part := range aside {
 		h.wounds[part.Table] = append(h.wounds[part.Table], wound{table: part.Table, part: part.Name, partition: part.Partition})
+	}
+	for table, wounds := range doubled {
+		h.wounds[table] = append(h.wounds[table], wounds...)
 	}
 }
 

@@ -14,11 +14,13 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// wound is a part whose rows are missing from its table.
+// wound is what a stream is to be mended after: a part whose rows are missing
+// from its table, or rows of the stream that are there twice.
 type wound struct {
 	table     string
-	part      string // its name beside the table
+	part      string // its name beside the table; of doubled rows, one that begins with doubledMark
 	partition string
+	stream    string // of doubled rows
 }
 
 // mendMark stands in the ledger's keys between a stream and the part after
@@ -68,7 +70,7 @@ func (w *worker) mendNow(ctx context.Context) error {
 // is either there or was in a part that is not.
 func (w *worker) mend(ctx context.Context) error {
 	for _, wound := range w.wounds() {
-		if w.mended[wound.part] {
+		if w.mended[wound.part] || wound.stream != "" && wound.stream != w.stream {
 			continue
 		}
 		mend := func(ctx context.Context) error { return w.mendAfter(ctx, wound) }
@@ -76,7 +78,7 @@ func (w *worker) mend(ctx context.Context) error {
 			mend = w.mendUsage
 		}
 		if err := mend(ctx); err != nil {
-			return fmt.Errorf("mend after part %s: %w", wound.part, err)
+			return fmt.Errorf("mend after %s: %w", wound.part, err)
 		}
 		w.mended[wound.part] = true
 	}
@@ -86,13 +88,16 @@ func (w *worker) mend(ctx context.Context) error {
 // mender goes through what the queue still has of a stream, from its oldest
 // message to the last that was committed when it began, under a key of its own
 // in the ledger. What it inserts has an intent there, like a batch, so that a
-// crash or another writer in the middle is nothing new.
+// crash or another writer in the middle is nothing new. mend_doubled.go has what
+// it does about rows that are there twice.
 type mender struct {
 	worker
 	wound   wound
 	through uint64 // the last message to look at
 	scratch *rows  // for one message at a time
 	again   int    // rows stored again
+
+	reported bool // a message has rows twice, and that was told
 }
 
 // mendAfter goes through the stream once, and goes on where an earlier try, of
@@ -109,6 +114,7 @@ func (w *worker) mendAfter(ctx context.Context, after wound) error {
 	if mendedBefore(m.position) {
 		return nil
 	}
+	m.through = max(m.through, m.position.Committed) // the stream may have been set back by hand
 	if m.position.Intent == nil && m.position.Committed+1 < info.FirstSeq {
 		if err := m.pass(ctx, min(info.FirstSeq-1, m.through)); err != nil {
 			return err
@@ -121,7 +127,7 @@ func (w *worker) mendAfter(ctx context.Context, after wound) error {
 	if err != nil {
 		return err
 	}
-	m.deps.Logger.Warn("stream mended: what the queue still has is stored", "stream", m.stream, "part", after.part, "from", info.FirstSeq, "seq", m.through, "rows", m.again)
+	m.deps.Logger.Warn("stream mended: what the queue still has is stored once", "stream", m.stream, "part", after.part, "from", info.FirstSeq, "seq", m.through, "rows", m.again)
 	m.metrics.mended.WithLabelValues(m.stream).Add(float64(m.again))
 	return nil
 }
@@ -129,7 +135,8 @@ func (w *worker) mendAfter(ctx context.Context, after wound) error {
 func (w *worker) newMender(after wound) *mender {
 	return &mender{
 		worker: worker{
-			cfg: w.cfg, deps: w.deps, metrics: w.metrics, kind: w.kind, stream: w.stream, stopping: w.stopping, doubt: w.doubt,
+			cfg: w.cfg, deps: w.deps, metrics: w.metrics, failpoints: w.failpoints,
+			kind: w.kind, stream: w.stream, stopping: w.stopping, doubt: w.doubt,
 			reader: mendReader(w.stream, after.part),
 			buried: map[uint64]bool{},
 			buffer: batch.New(w.cfg.Batch),
@@ -154,6 +161,9 @@ func (m *mender) walk(ctx context.Context) error {
 		if err := m.restore(ctx, left.From, left.To, left); err != nil {
 			return err
 		}
+	}
+	if m.wound.stream != "" {
+		return m.replaceDoubled(ctx)
 	}
 	for m.position.Committed < m.through {
 		if m.givenUp() {
@@ -200,7 +210,8 @@ func (m *mender) step(ctx context.Context, from, to uint64) error {
 // missing tells of each message whether its rows are to be stored again. The
 // rows of a message are inserted as one and stay in one part, so a message of
 // which some rows are there was not in the part that is missing: the others
-// were erased since, or their retention has passed.
+// were erased since, or their retention has passed. One with more rows than it
+// makes is another mending's.
 func (m *mender) missing(ctx context.Context, deliveries []stream.Delivery) ([]bool, error) {
 	asked := clickhouse.Range{
 		Kind: recordKind(m.kind), Shard: m.rows.shard, From: deliveries[0].Seq, To: deliveries[len(deliveries)-1].Seq,
@@ -216,14 +227,28 @@ func (m *mender) missing(ctx context.Context, deliveries []stream.Delivery) ([]b
 	missing := make([]bool, len(deliveries))
 	for i, d := range deliveries {
 		want, lasting := m.expect(d)
-		if have[d.Seq] > want {
-			return nil, wrongCount(m.stream, m.kind.String(), m.rows.shard, &stream.Intent{From: d.Seq, To: d.Seq, ReceivedMin: asked.ReceivedMin, ReceivedMax: asked.ReceivedMax}, finding{
-				code: stopOverfull, wrong: fmt.Sprintf("%d rows where %d are wanted", have[d.Seq], want),
-			})
+		if have[d.Seq] > want && want > 0 {
+			if err := m.report(ctx, d.Seq); err != nil {
+				return nil, err
+			}
 		}
 		missing[i] = have[d.Seq] == 0 && lasting > 0 && clickhouse.Partition(d.Time.UnixNano()) == m.wound.partition
 	}
 	return missing, nil
+}
+
+// report has the first message replaced that was met with rows twice, and those
+// that follow.
+func (m *mender) report(ctx context.Context, seq uint64) error {
+	if m.reported {
+		return nil
+	}
+	if _, err := orderDoubled(ctx, m.deps.Ledger, m.stream, seq); err != nil {
+		return err
+	}
+	m.reported = true
+	m.deps.Logger.Error("rows stored twice are to be replaced from the queue", "stream", m.stream, "seq", seq)
+	return nil
 }
 
 // expect is how many rows a message becomes, and how many of them must be there
@@ -242,7 +267,8 @@ func (m *mender) expect(d stream.Delivery) (want, lasting uint64) {
 }
 
 // restore inserts the messages from..to under an intent, or brings one to its
-// end that was left. Their usage was counted when they came.
+// end that was left; of those that have rows twice, what is stored goes first.
+// Their usage was counted when they came.
 func (m *mender) restore(ctx context.Context, from, to uint64, left *stream.Intent) error {
 	if left != nil {
 		deliveries, err := m.deps.Queue.Refetch(ctx, m.stream, from, to)
@@ -263,7 +289,15 @@ func (m *mender) restore(ctx context.Context, from, to uint64, left *stream.Inte
 	} else if err := m.intend(ctx, m.intent()); err != nil {
 		return err
 	}
+	if m.wound.stream != "" {
+		if err := newSettlement(&m.worker).erase(ctx); err != nil {
+			return err
+		}
+	}
 	if err := m.settle(ctx, false); err != nil {
+		return err
+	}
+	if err := m.failpoints.hit(pointBeforeCommit); err != nil {
 		return err
 	}
 	m.again += m.rows.len()
@@ -286,7 +320,7 @@ func forgets(ctx context.Context, queue Queue, name string, part clickhouse.Part
 }
 
 // mending tells the least message that is still needed to mend the stream, and
-// of which parts there is word in the ledger.
+// of which parts, or doubled rows, there is word in the ledger.
 func mending(name string, positions map[string]stream.Position) (need uint64, parts map[string]bool) {
 	need, parts = math.MaxUint64, map[string]bool{}
 	for key, position := range positions {

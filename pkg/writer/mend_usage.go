@@ -3,8 +3,9 @@ package writer
 import (
 	"context"
 	"fmt"
+	"time"
 
-	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/clickhouse"
 )
 
 // usageStream stands for all streams in the ledger's keys of parts of usage:
@@ -14,99 +15,76 @@ const usageStream = "USAGE"
 // tableUsage is the table of what each project sent.
 const tableUsage = "usage"
 
-// mendUsage stores the usage again that was lost with a part, of the batches
-// whose messages the queue still has. A batch that is there tells by its
-// records where it ends; what lies between its end and the next one's beginning
-// has lost its rows. They get the key of a batch of their own, so that to do
-// all of this again changes nothing.
+// mendUsage stores the usage again that was lost with a part. Of each hour there
+// are three accounts: the table's, what this writer has in mind, and the sum of
+// the messages that the queue still has. Nothing is ever counted twice in any of
+// them, so the one that counts most is the nearest to the truth; and it is the
+// truth where the queue has all of the hour, or this writer has had the stream
+// for all of it. To do this again changes nothing.
+//
+// A message that ClickHouse refused is counted as if it were stored, where its
+// hour's row was lost: the queue does not tell.
 func (w *worker) mendUsage(ctx context.Context) error {
+	added, err := w.usageOnQueue(ctx)
+	if err != nil {
+		return err
+	}
+	table, known := newSums(time.Now()), w.sums.hours
+	for _, hour := range known {
+		for key := range hour {
+			added.count(key, 0, 0) // so that all hours are looked at
+		}
+	}
+	if err := table.recall(ctx, w.deps.Sink, w.stream, added); err != nil {
+		return err
+	}
+	var rows []clickhouse.UsageRow
+	for key, t := range added {
+		most, have := sum{t, w.position.Committed}, table.hours[key.hour][key]
+		if mine := known[key.hour][key]; mine.records > most.records {
+			most.tally = mine.tally
+		}
+		if most.records > have.records {
+			table.hours[key.hour][key] = most
+			rows = append(rows, most.row(w.stream, key))
+		}
+	}
+	token := fmt.Sprintf("%s-%d-mend%d", w.stream, w.position.Committed, w.position.Epoch)
+	if err := w.deps.Sink.InsertUsage(ctx, token, sortUsage(rows)); err != nil {
+		return err
+	}
+	w.sums = table
+	w.sums.forget()
+	w.deps.Logger.Warn("usage compared with the queue", "stream", w.stream, "seq", w.position.Committed, "rows", len(rows))
+	return nil
+}
+
+// usageOnQueue is what those messages brought that the queue still has and that
+// are committed.
+func (w *worker) usageOnQueue(ctx context.Context) (usage, error) {
 	info, err := w.deps.Queue.Lag(ctx, w.stream)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	batches, err := w.deps.Tables.UsageBatches(ctx, w.stream, info.FirstSeq)
-	if err != nil {
-		return err
-	}
-	m := usageMender{worker: w, batches: batches, lost: newRows(w.kind, w.stream, w.rows.shard), known: info.FirstSeq <= 1}
-	for from := info.FirstSeq; from <= w.position.Committed; from += mendMessages {
+	found, scratch := usage{}, newRows(w.kind, w.stream, w.rows.shard)
+	for from := max(info.FirstSeq, 1); from <= w.position.Committed; from += mendMessages {
 		if w.givenUp() {
-			return errStopping
+			return nil, errStopping
 		}
-		if err := m.step(ctx, from, min(from+mendMessages-1, w.position.Committed)); err != nil {
-			return err
+		to := min(from+mendMessages-1, w.position.Committed)
+		deliveries, err := w.deps.Queue.Refetch(ctx, w.stream, from, to)
+		if err != nil {
+			return nil, fmt.Errorf("read %d to %d again: %w", from, to, err)
 		}
-	}
-	return m.store(ctx)
-}
-
-// usageMender goes through a stream's messages in order.
-type usageMender struct {
-	*worker
-	batches map[uint64]uint64
-	known   bool   // a batch that is there has begun, or nothing came before
-	left    uint64 // records of the present batch that are still to come
-	lost    *rows  // messages whose usage is missing, since first
-	first   uint64
-}
-
-func (m *usageMender) step(ctx context.Context, from, to uint64) error {
-	deliveries, err := m.deps.Queue.Refetch(ctx, m.stream, from, to)
-	if err != nil {
-		return fmt.Errorf("read %d to %d again: %w", from, to, err)
-	}
-	scratch := newRows(m.kind, m.stream, m.rows.shard)
-	for _, d := range deliveries {
-		scratch.reset()
-		if _, err := scratch.add(d); err != nil {
-			continue // it is among the dead letters and brought nothing
-		}
-		if err := m.take(ctx, d, scratch.usage.records()); err != nil {
-			return err
+		for _, d := range deliveries {
+			scratch.reset()
+			if _, err := scratch.add(d); err != nil {
+				continue // it is among the dead letters and brought nothing
+			}
+			for key, t := range scratch.usage {
+				found.count(key, t.records, t.bytes)
+			}
 		}
 	}
-	return nil
-}
-
-// take looks at one message, which brought so many records. What belongs to a
-// batch that began before the queue's first message is passed over.
-func (m *usageMender) take(ctx context.Context, d stream.Delivery, records uint64) error {
-	if total, ok := m.batches[d.Seq]; ok {
-		m.known, m.left = true, total
-		if err := m.store(ctx); err != nil {
-			return err
-		}
-	}
-	if m.left > 0 || !m.known {
-		m.left -= min(m.left, records)
-		return nil
-	}
-	if m.first == 0 {
-		m.first = d.Seq
-	}
-	_, err := m.lost.add(d)
-	return err
-}
-
-// store inserts what was found missing so far.
-func (m *usageMender) store(ctx context.Context) error {
-	rows := m.lost.usage.rows(m.stream, m.first, "")
-	if len(rows) > 0 {
-		token := fmt.Sprintf("%s-%d-mend%d", m.stream, m.first, m.position.Epoch)
-		if err := m.deps.Sink.InsertUsage(ctx, token, rows); err != nil {
-			return err
-		}
-		m.deps.Logger.Warn("usage stored again from the queue", "stream", m.stream, "seq", m.first, "rows", len(rows))
-	}
-	m.lost.reset()
-	m.first = 0
-	return nil
-}
-
-// records is how many records there are in all.
-func (u usage) records() (sum uint64) {
-	for _, t := range u {
-		sum += t.records
-	}
-	return sum
+	return found, nil
 }

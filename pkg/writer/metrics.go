@@ -41,7 +41,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		failures:    counter("failures_total", "Requests to ClickHouse that failed and are repeated, by reason.", "stream", "reason"),
 		buried:      counter("dropped_total", "Messages put among the dead letters, by reason.", "reason"),
 		burnt:       counter("burnt_tokens_total", "Inserts answered with ok whose rows were not there, and which were repeated under a new token.", "stream"),
-		mended:      counter("mended_rows_total", "Rows stored again from the queue because ClickHouse had lost the part that held them.", "stream"),
+		mended:      counter("mended_rows_total", "Rows stored again from the queue because ClickHouse had lost the part that held them, or had them twice.", "stream"),
 		stopped:     gauge("stopped", "1 where a stream stands still until a person has looked at it, by reason.", "stream", "reason"),
 		writers:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "logboom_writer_members", Help: "Writers alive, as seen by this one."}),
 		lagMessages: gauge("lag_messages", "Messages on the stream that are not committed.", "stream"),

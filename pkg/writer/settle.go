@@ -80,6 +80,11 @@ func (s *settlement) resolve(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	found := judge(s.covers(), have)
+	if found.code == stopOverfull {
+		if found, err = s.overfull(ctx, have, found); err != nil {
+			return false, err
+		}
+	}
 	if len(found.missing) == 0 && found.wrong == "" {
 		return true, nil
 	}
@@ -162,19 +167,24 @@ func (s *settlement) note(err error) {
 		"attempt", s.position.Intent.Attempt, "verdict", class.Verdict, "reason", class.Reason, "err", err)
 }
 
+// asked is the intent's messages, as one asks ClickHouse for them.
+func (s *settlement) asked() clickhouse.Range {
+	in := s.position.Intent
+	return clickhouse.Range{
+		Kind: recordKind(s.kind), Shard: s.rows.shard, From: in.From, To: in.To, ReceivedMin: in.ReceivedMin, ReceivedMax: in.ReceivedMax,
+	}
+}
+
 // count asks what ClickHouse has of the intent until it answers.
 func (s *settlement) count(ctx context.Context) (map[string]uint64, error) {
 	in := s.position.Intent
-	asked := clickhouse.Range{
-		Kind: recordKind(s.kind), Shard: s.rows.shard, From: in.From, To: in.To, ReceivedMin: in.ReceivedMin, ReceivedMax: in.ReceivedMax,
-	}
 	for began := time.Now(); ; {
 		if s.failed {
 			if err := s.pause(ctx, s.waits.NextBackOff()); err != nil {
 				return nil, err
 			}
 		}
-		have, err := s.deps.Sink.CountRange(ctx, asked)
+		have, err := s.deps.Sink.CountRange(ctx, s.asked())
 		if err == nil {
 			s.failed = false
 			return have, nil
@@ -214,11 +224,14 @@ func (s *settlement) covers() map[string]cover {
 
 // recut replaces an intent that ClickHouse refuses for good by a smaller one,
 // down to one message, which becomes a dead letter. Nothing of a message beyond
-// the cut may be stored, or the next batch would store it again.
+// the cut may be stored, or the next batch would store it again. An intent whose
+// rows were erased stands as it is, for no one else would store what is beyond.
 func (s *settlement) recut(ctx context.Context, missing []string) error {
 	in := *s.position.Intent
 	cut := s.cut(missing)
 	switch {
+	case replaces(s.reader):
+		return fmt.Errorf("ClickHouse refuses rows of %d to %d that it had: %s", in.From, in.To, s.refused.Reason)
 	case cut == 0:
 		return wrongCount(s.stream, s.kind.String(), s.rows.shard, &in, finding{
 			code: stopPartFilled, wrong: "a partition is refused for good, and a later one is stored",
@@ -267,27 +280,6 @@ func (s *settlement) buryIntent(ctx context.Context) error {
 	}
 	for _, delivery := range deliveries {
 		if err := s.bury(ctx, delivery, in.Dead, "ClickHouse refuses its rows"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// storeUsage inserts what the batch brought each project. Its rows replace
-// themselves, so nothing is counted: each try has a token of its own, and one
-// must be answered with ok.
-func (s *settlement) storeUsage(ctx context.Context) error {
-	in := s.position.Intent
-	rows := s.rows.usage.rows(s.stream, in.From, in.Dead)
-	for try := 1; len(rows) > 0; try++ {
-		token := fmt.Sprintf("%s-u%d.%d", tokenOf(s.stream, in), s.position.Epoch, try)
-		err := s.deps.Sink.InsertUsage(ctx, token, rows)
-		if err == nil {
-			return nil
-		}
-		s.metrics.failures.WithLabelValues(s.stream, "usage").Inc()
-		s.deps.Logger.Warn("usage not stored", "stream", s.stream, "seq", in.To, "rows", len(rows), "attempt", try, "err", err)
-		if err := s.pause(ctx, s.waits.NextBackOff()); err != nil {
 			return err
 		}
 	}

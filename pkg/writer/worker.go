@@ -56,6 +56,7 @@ type worker struct {
 
 	buffer   *batch.Buffer
 	rows     *rows
+	sums     sums // of usage
 	digest   hash.Hash
 	next     uint64 // the batch in hand is committed+1 to next-1
 	received span
@@ -150,7 +151,7 @@ func (w *worker) takeOver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("take over: %w", err)
 	}
-	w.position = position
+	w.position, w.sums = position, newSums(time.Now()) // others may have added since
 	w.reset()
 	if err := w.failpoints.hit(pointTakeOver); err != nil {
 		return err

@@ -437,7 +437,10 @@ func (s fakeSink) InsertUsage(ctx context.Context, token string, rows []clickhou
 		}
 		s.tokens["usage "+token] = true
 		for _, r := range rows {
-			s.usage[fmt.Sprint(r.Project, r.Hour, r.Measure, r.Reason, r.Stream, r.Seq)] = r
+			key := fmt.Sprint(r.Project, r.Hour, r.Measure, r.Reason, r.Stream)
+			if r.Records >= s.usage[key].Records {
+				s.usage[key] = r
+			}
 		}
 	}
 	return s.do(ctx, "usage", func(f fault) error {
@@ -453,6 +456,21 @@ func (s fakeSink) InsertUsage(ctx context.Context, token string, rows []clickhou
 		}
 		return plain(store)(f)
 	})
+}
+
+func (s fakeSink) UsageOf(ctx context.Context, _ string, hour time.Time) (rows []clickhouse.UsageRow, err error) {
+	err = s.do(ctx, "usage of", func(f fault) error {
+		if f == failsFirst || f == answerLost {
+			return errReset
+		}
+		for _, r := range s.usage {
+			if r.Hour.Equal(hour) {
+				rows = append(rows, r)
+			}
+		}
+		return nil
+	})
+	return rows, err
 }
 
 func (s fakeSink) CountRange(ctx context.Context, r clickhouse.Range) (counts map[string]uint64, err error) {

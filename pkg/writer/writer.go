@@ -51,6 +51,7 @@ type Sink interface {
 	InsertLogs(ctx context.Context, token string, block *clickhouse.LogBlock) error
 	InsertEvents(ctx context.Context, token string, block *clickhouse.EventBlock) error
 	InsertUsage(ctx context.Context, token string, rows []clickhouse.UsageRow) error
+	UsageOf(ctx context.Context, stream string, hour time.Time) ([]clickhouse.UsageRow, error)
 	CountRange(ctx context.Context, r clickhouse.Range) (map[string]uint64, error)
 	Audit(ctx context.Context, r clickhouse.Range) (rows, distinct uint64, maxSeq uint64, err error)
 }

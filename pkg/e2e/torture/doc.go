@@ -30,10 +30,11 @@
 //	go run ./pkg/e2e/torture -control naive
 //	go run ./pkg/e2e/torture -list
 //
-// Errors of the disk have ClickHouse lose parts that it said were stored, which
-// the writers find and store again from the queue. A run with such faults
-// starts the engine anew in the end, so that nothing is hidden by its memory,
-// and waits until every part can be read.
+// Errors of the disk have ClickHouse lose parts that it said were stored, and
+// keep such that it said were not; the writers find both and put them right from
+// the queue. A run with such faults starts the engine anew in the end, so that
+// nothing is hidden by its memory, and waits until every part can be read and no
+// row is there twice.
 //
 // The faults of the group clock move the clock of the whole machine and back, and
 // are inflicted only where they are named.

@@ -28,7 +28,7 @@ const (
 	mendWithin = 30 * time.Second
 )
 
-// errorFaults make ClickHouse's own calls fail, through strace.
+// errorFaults make ClickHouse's own calls fail.
 func (t *tools) errorFaults() []*fault {
 	inject := func(name, calls string, first, step int) *fault {
 		return &fault{
@@ -44,46 +44,57 @@ func (t *tools) errorFaults() []*fault {
 	return []*fault{
 		inject("rename", "rename,renameat,renameat2", 5, 5),
 		inject("fsync", "fsync,fdatasync", 20, 23),
-		inject("write", "pwrite64,pwritev,write", 60, 149),
+		{name: "errors-write", heals: true, check: func() error { return needs("strace") }, inflict: t.failWrites},
 		inject("open", "openat,mkdir", 50, 97),
 	}
 }
 
-// inject has strace make some of the engine's calls fail for a while. It waits
-// until the engine answers: one that cannot read a part while it starts sets
-// the part aside as broken, which no writer can mend.
+// inject has strace make some of the engine's calls fail for a while.
 func (t *tools) inject(ctx context.Context, calls, what string) error {
+	said, err := t.trace(ctx, []string{"trace=" + calls, "inject=" + calls + ":" + what}, func(int) error { return pause(ctx, injectFor) })
+	if err == nil && !strings.Contains(said, "(INJECTED)") {
+		return unfelt(said, "none of "+calls+" was called")
+	}
+	return err
+}
+
+// unfelt is why nothing came of a fault, by what strace said.
+func unfelt(said, otherwise string) error {
+	if strings.Contains(said, "Operation not permitted") {
+		return fmt.Errorf("strace may not trace the engine here: %s", said)
+	}
+	return fmt.Errorf("%s: %w", otherwise, errNoEffect)
+}
+
+// trace has strace look at the engine while something is done to that process,
+// and is what it said of calls that failed. It waits until the engine answers:
+// one that cannot read a part while it starts sets the part aside as broken,
+// which no writer can mend.
+func (t *tools) trace(ctx context.Context, expressions []string, meanwhile func(pid int) error) (string, error) {
 	if err := t.awaitEngine(ctx); err != nil {
-		return err
+		return "", err
 	}
 	pid, err := t.enginePID()
 	if err != nil {
-		return err
+		return "", err
+	}
+	args := []string{"-f", "-Z", "-qq", "-o", "/dev/stderr", "-p", strconv.Itoa(pid), "-e", "signal=none"}
+	for _, expression := range expressions {
+		args = append(args, "-e", expression)
 	}
 	var said bytes.Buffer
-	strace := exec.CommandContext(ctx, "strace", "-f", "-Z", "-qq", "-o", "/dev/stderr", "-p", strconv.Itoa(pid),
-		"-e", "trace="+calls, "-e", "inject="+calls+":"+what, "-e", "signal=none")
+	strace := exec.CommandContext(ctx, "strace", args...)
 	strace.Stderr = &said
 	strace.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM} // it lets go of the engine when asked
 	strace.Cancel = func() error { return strace.Process.Signal(syscall.SIGTERM) }
 	strace.WaitDelay = injectStarts
 	if err := strace.Start(); err != nil {
-		return fmt.Errorf("strace: %w", err)
+		return "", fmt.Errorf("strace: %w", err)
 	}
-	waited := pause(ctx, injectFor)
+	err = meanwhile(pid)
 	_ = strace.Process.Signal(syscall.SIGTERM) // it has ended where the engine did
 	_ = strace.Wait()                          // by that signal
-	if waited != nil {
-		return waited
-	}
-	text := said.String()
-	if strings.Contains(text, "(INJECTED)") {
-		return nil
-	}
-	if strings.Contains(text, "Operation not permitted") {
-		return fmt.Errorf("strace may not trace the engine here: %s", text)
-	}
-	return fmt.Errorf("none of %s was called: %w", calls, errNoEffect)
+	return said.String(), err
 }
 
 // awaitEngine waits until the engine answers.

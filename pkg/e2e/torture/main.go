@@ -47,6 +47,7 @@ type options struct {
 }
 
 func main() {
+	signal.Ignore(syscall.SIGXFSZ) // errors-write: the engine is to see the error, and not to end by the signal
 	engine.Main()
 	os.Exit(dispatch(os.Args[1:]))
 }

@@ -24,6 +24,11 @@ const usageStatement = "SELECT sum(records) FROM usage FINAL WHERE measure IN ('
 
 const detachedStatement = "SELECT concat(table, ' ', name) FROM system.detached_parts WHERE database = 'logboom' AND startsWith(reason, 'broken') ORDER BY 1"
 
+const twiceStatement = `
+SELECT DISTINCT concat('LOGS_', toString(_shard), ' has rows twice') FROM (SELECT _shard FROM logs GROUP BY _shard, _seq HAVING count() > groupBitmap(_idx))
+UNION ALL
+SELECT DISTINCT concat('EVENTS_', toString(_shard), ' has rows twice') FROM (SELECT _shard FROM events GROUP BY _shard, _seq HAVING count() > groupBitmap(_idx))`
+
 // store is ClickHouse, read past everything of ours.
 type store struct{ conn driver.Conn }
 
@@ -114,6 +119,25 @@ func (s *store) unreadable(ctx context.Context) (parts []string, err error) {
 		}
 	}
 	return parts, nil
+}
+
+// twice are the streams of which a row is there more than once.
+func (s *store) twice(ctx context.Context) (streams []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	rows, err := s.conn.Query(ctx, twiceStatement)
+	if err != nil {
+		return nil, fmt.Errorf("look for doubled rows: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, fmt.Errorf("look for doubled rows: %w", err)
+		}
+		streams = append(streams, name)
+	}
+	return streams, rows.Err()
 }
 
 // used is how many records the usage table says were stored.

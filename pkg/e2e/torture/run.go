@@ -141,17 +141,18 @@ func (r *run) against(ctx context.Context) (*report, error) {
 	return r.judge(ctx, tortured, drained)
 }
 
-// healWithin bounds the wait for the writers to find what ClickHouse lost and
-// to store it again: two looks, and what it takes to go through the queue.
-const healWithin = 3 * time.Minute
+// healWithin bounds the wait for the writers to find what ClickHouse lost, or
+// has twice, and to store it again: some looks, and what it takes to go through
+// the queue.
+const healWithin = 5 * time.Minute
 
 // healLooks is how long everything must be well before it is believed: longer
 // than a writer's look at the tables, and its idle wait.
 const healLooks = 20 * time.Second
 
-// healed waits until every part can be read and every stream is mended. A run
-// without errors of the disk has nothing to heal. The engine is started anew
-// before: what it has in memory is not what it has.
+// healed waits until every part can be read, no row is there twice and every
+// stream is mended. A run without errors of the disk has nothing to heal. The
+// engine is started anew before: what it has in memory is not what it has.
 func (r *run) healed(ctx context.Context) error {
 	if !slices.ContainsFunc(r.faults, func(f *fault) bool { return f.heals }) {
 		return nil
@@ -182,12 +183,13 @@ func (r *run) healed(ctx context.Context) error {
 // ill is what is not healed yet.
 func (r *run) ill(ctx context.Context, store *store) string {
 	parts, err := store.unreadable(ctx)
+	doubled, errStore := store.twice(ctx)
 	unfinished, errQueue := r.queue.mending(ctx)
 	behind, errLag := r.queue.left(ctx, r.kinds())
-	if err := errors.Join(err, errQueue, errLag); err != nil {
+	if err := errors.Join(err, errStore, errQueue, errLag); err != nil {
 		return err.Error()
 	}
-	return strings.TrimSpace(strings.Join(parts, ", ") + " " + unfinished + " " + behind)
+	return strings.TrimSpace(strings.Join(slices.Concat(parts, doubled), ", ") + " " + unfinished + " " + behind)
 }
 
 // kinds are the streams that are sent to: a control stores logs alone.
