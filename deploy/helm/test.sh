@@ -43,7 +43,16 @@ refuse() { # refuse TEXT SETTINGS…
 }
 refuse secret.existing
 refuse /queue/replicas --set secret.existing=x --set queue.replicas=2
+refuse trustedProxies --set secret.existing=x --set 'admin.trustedProxies={0.0.0.0/0}'
 refuse NATS_URL --set secret.existing=x --set settings.NATS_URL=x
+# What is secret comes by reference alone, and what has a value of its own is not
+# set twice.
+for name in NATS_URL REDIS_URL CLICKHOUSE_URL SECRET_KEY OLD_SECRET_KEYS OIDC_CLIENT_SECRET BOOTSTRAP_TOKEN SHARDS INGEST_ADDR STOP_TIMEOUT; do
+	refuse LOGBOOM_$name --set secret.existing=x --set settings.LOGBOOM_$name=x
+	refuse LOGBOOM_$name --set secret.existing=x --set admin.settings.LOGBOOM_$name=x
+done
+refuse repicas --set secret.existing=x --set ingest.repicas=1
+refuse queue.replicas --set secret.existing=x --set bundled.nats.enabled=true --set bundled.nats.replicas=1
 refuse ingress.host --set secret.existing=x --set ingest.ingress.enabled=true
 refuse prometheusAddress --set secret.existing=x --set writer.autoscaling.keda.mode=on
 echo "refusals: passed"

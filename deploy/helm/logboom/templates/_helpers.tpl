@@ -20,6 +20,11 @@ app.kubernetes.io/component: {{ .component }}
 {{ .root.Values.image.prefix }}{{ .component }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
 {{- end }}
 
+{{/* Whether any engine is the chart's own. */}}
+{{- define "logboom.bundled" -}}
+{{- range .Values.bundled }}{{ if .enabled }}true{{ end }}{{ end -}}
+{{- end }}
+
 {{/* The Secret that holds a key: the operator's, or the chart's own for what is bundled. */}}
 {{- define "logboom.bundledKey" -}}
 {{- $b := .root.Values.bundled -}}
@@ -68,17 +73,55 @@ true
       key: {{ . }}
       optional: true
 {{- end }}
-- {name: LOGBOOM_SHARDS, value: {{ $root.Values.queue.shards | quote }}}
-- {name: LOGBOOM_STREAM_BYTES, value: {{ $root.Values.queue.streamBytes | quote }}}
-- {name: LOGBOOM_REPLICAS, value: {{ $root.Values.queue.replicas | quote }}}
-{{- if and $root.Values.clickhouseCluster (hasKey .process.secretKeys "clickhouse-url") }}
-- {name: LOGBOOM_CLICKHOUSE_CLUSTER, value: {{ $root.Values.clickhouseCluster | quote }}}
+{{- range $name, $value := include "logboom.settings" . | fromYaml }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end }}
+
+{{/* Settings of a process by name: the chart's own, under those of the values. */}}
+{{- define "logboom.settings" -}}
+{{- $values := .root.Values -}}
+{{- $all := dict "LOGBOOM_SHARDS" $values.queue.shards "LOGBOOM_STREAM_BYTES" $values.queue.streamBytes "LOGBOOM_REPLICAS" $values.queue.replicas }}
+{{- if and $values.clickhouseCluster (hasKey .process.secretKeys "clickhouse-url") }}
+{{- $_ := set $all "LOGBOOM_CLICKHOUSE_CLUSTER" $values.clickhouseCluster }}
+{{- end }}
+{{- with .process.trustedProxies }}
+{{- $_ := set $all "LOGBOOM_TRUSTED_PROXIES" (join "," .) }}
+{{- end }}
+{{- if .process.port }}
+{{- $_ := set $all (printf "LOGBOOM_%s_ADDR" (upper .component)) (printf ":%v" .process.port) }}
 {{- end }}
 {{- if ne .component "migrate" }}
-- {name: LOGBOOM_STOP_TIMEOUT, value: {{ printf "%vs" $root.Values.stopSeconds | quote }}}
+{{- $_ := set $all "LOGBOOM_STOP_TIMEOUT" (printf "%vs" $values.stopSeconds) }}
 {{- end }}
-{{- range $name, $value := mergeOverwrite (deepCopy $root.Values.settings) (.process.settings | default dict) }}
-- {name: {{ $name }}, value: {{ $value | toString | quote }}}
+{{- with include "logboom.memory" . }}
+{{- $_ := set $all "GOMEMLIMIT" . }}
+{{- end }}
+{{- range $name, $value := mergeOverwrite $all (deepCopy $values.settings) (deepCopy (.process.settings | default dict)) }}
+{{- /* A number of a file is a float: 1000000 would be written 1e+06. */}}
+{{ $name }}: {{ if and (kindIs "float64" $value) (eq $value (floor $value)) }}{{ printf "%.0f" $value | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* What the collector of garbage aims at: nine tenths of the limit, where that
+is in whole Mi or Gi. */}}
+{{- define "logboom.memory" -}}
+{{- $limit := dig "limits" "memory" "" .process.resources | toString -}}
+{{- if regexMatch "^[0-9]+[MG]i$" $limit -}}
+{{ div (mul (regexFind "^[0-9]+" $limit | int64) (hasSuffix "Gi" $limit | ternary 1024 1) 9) 10 }}MiB
+{{- end -}}
+{{- end }}
+
+{{/* Where pods may be placed. */}}
+{{- define "logboom.placement" -}}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 

@@ -1,0 +1,253 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// operators are the modules whose descriptions of kinds the chart's monitoring
+// and autoscaling are written for, by the file of each.
+var operators = map[string][]string{
+	"github.com/prometheus-operator/prometheus-operator@v0.85.0": {
+		"example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
+		"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+	},
+	"github.com/kedacore/keda/v2@v2.21.0": {"config/crd/bases/keda.sh_scaledobjects.yaml"},
+}
+
+// cluster is an API server with the operators' kinds, and a client that keeps
+// its warnings.
+type cluster struct {
+	config   *rest.Config
+	client   *dynamic.DynamicClient
+	finder   *restmapper.DeferredDiscoveryRESTMapper
+	warnings *warnings
+}
+
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{config: startServer(t), warnings: &warnings{}}
+	c.config.WarningHandlerWithContext = c.warnings
+	var err error
+	if c.client, err = dynamic.NewForConfig(c.config); err != nil {
+		t.Fatal(err)
+	}
+	discover, err := discovery.NewDiscoveryClientForConfig(c.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.finder = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discover))
+	for module, files := range operators {
+		c.install(t, module, files)
+	}
+	return c
+}
+
+// install makes the kinds of an operator known and waits until they are served.
+func (c *cluster) install(t *testing.T, module string, files []string) {
+	t.Helper()
+	folder := download(t, module)
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(folder, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range objects(t, text) {
+			if err := c.apply(t.Context(), kind, "", false); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			c.awaitServed(t, kind.GetName())
+		}
+	}
+}
+
+// awaitServed waits until objects of a kind can be stored.
+func (c *cluster) awaitServed(t *testing.T, name string) {
+	t.Helper()
+	kinds := c.client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		kind, err := kinds.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conditions, _, _ := unstructured.NestedSlice(kind.Object, "status", "conditions")
+		for _, condition := range conditions {
+			if c, ok := condition.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is not served: %v", name, conditions)
+		}
+	}
+}
+
+// download gives the folder of a module's source.
+func download(t *testing.T, module string) string {
+	t.Helper()
+	text, err := run(t.Context(), []string{"GOFLAGS=-mod=mod", "GOWORK=off"}, "go", "mod", "download", "-json", module)
+	var answer struct{ Dir string }
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Dir
+}
+
+// namespace makes a namespace that takes no pod beyond the restricted standard,
+// and that has the account which pods run as.
+func (c *cluster) namespace(t *testing.T, name string) string {
+	t.Helper()
+	for _, object := range []map[string]any{
+		{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name, "labels": map[string]any{
+			"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted",
+		}}},
+		{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "default"}},
+	} {
+		if err := c.apply(t.Context(), &unstructured.Unstructured{Object: object}, name, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return name
+}
+
+// apply has the server take an object, or say whether it would. What it warns
+// of is an error too.
+func (c *cluster) apply(ctx context.Context, object *unstructured.Unstructured, namespace string, dry bool) error {
+	resource, err := c.resource(object, namespace)
+	if err != nil {
+		return err
+	}
+	options := metav1.ApplyOptions{FieldManager: "test", Force: true}
+	if dry {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	c.warnings.take()
+	if _, err := resource.Apply(ctx, object.GetName(), object, options); err != nil {
+		return err
+	}
+	return c.warnings.take()
+}
+
+// resource is where objects of that kind are.
+func (c *cluster) resource(object *unstructured.Unstructured, namespace string) (dynamic.ResourceInterface, error) {
+	kind := object.GroupVersionKind()
+	mapping, err := c.finder.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		c.finder.Reset()
+		if mapping, err = c.finder.RESTMapping(kind.GroupKind(), kind.Version); err != nil {
+			return nil, err
+		}
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return c.client.Resource(mapping.Resource), nil
+	}
+	return c.client.Resource(mapping.Resource).Namespace(namespace), nil
+}
+
+// list names every object in a namespace but the server's own.
+func (c *cluster) list(t *testing.T, namespace string) []string {
+	t.Helper()
+	discover, err := discovery.NewDiscoveryClientForConfig(c.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := discover.ServerPreferredNamespacedResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, lists) {
+		group, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, resource := range list.APIResources {
+			found, err := c.client.Resource(group.WithResource(resource.Name)).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, object := range found.Items {
+				names = append(names, resource.Kind+" "+object.GetName())
+			}
+		}
+	}
+	return names
+}
+
+// plain is a config for the paths of the server that are no resources.
+func plain(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &schema.GroupVersion{}
+	config.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}
+	return config
+}
+
+// objects reads manifests.
+func objects(t *testing.T, text []byte) []*unstructured.Unstructured {
+	t.Helper()
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	var list []*unstructured.Unstructured
+	for {
+		var object unstructured.Unstructured
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(object.Object) > 0 {
+			list = append(list, &object)
+		}
+	}
+}
+
+// warnings keeps what the server warned of.
+type warnings struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.texts = append(w.texts, text)
+}
+
+// take gives the warnings since it was asked last.
+func (w *warnings) take() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	texts := w.texts
+	w.texts = nil
+	if len(texts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("warned: %s", strings.Join(texts, "; "))
+}
