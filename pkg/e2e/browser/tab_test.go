@@ -114,9 +114,11 @@ func (b *tab) expected(part string) {
 	b.complaints = kept
 }
 
-// do takes steps; what says what they are for.
+// do takes steps; what says what they are for. A key pressed before the page's
+// scripts have run is heard by nobody, so it waits for them.
 func (b *tab) do(what string, steps ...step) {
 	b.t.Helper()
+	b.until("the page has loaded", `document.readyState === "complete"`)
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
