@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -31,12 +29,8 @@ type Stored func(ctx context.Context, kind Kind, shard int, above uint64) (last 
 // stream that somebody then makes anew from 1 is behind it, which stops its
 // writer before it stores anything.
 func Continue(ctx context.Context, js jetstream.JetStream, cfg Config, stored Stored) error {
-	if err := cfg.Validate(); err != nil {
-		return fmt.Errorf("queue: %w", err)
-	}
-	t := &Topology{js: js, nc: js.Conn(), cfg: cfg, log: orDefault(cfg.Logger, slog.New(slog.DiscardHandler))}
-	var err error
-	if t.leader, err = t.nc.JetStream(nats.APIPrefix(t.apiSubject(""))); err != nil {
+	t, err := newTopology(js, cfg)
+	if err != nil {
 		return fmt.Errorf("queue: %w", err)
 	}
 	if t.shards, err = t.shardsWanted(ctx); err != nil {

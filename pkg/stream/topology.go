@@ -49,21 +49,25 @@ type Topology struct {
 // number of shards, or a guarantee of a stream, that differs
 // from what is there is an error naming both.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Topology, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("queue: %w", err)
-	}
-	t := &Topology{js: js, nc: js.Conn(), cfg: cfg, log: cfg.Logger}
-	if t.log == nil {
-		t.log = slog.New(slog.DiscardHandler)
-	}
-	var err error
-	if t.leader, err = t.nc.JetStream(nats.APIPrefix(t.apiSubject(""))); err != nil {
+	t, err := newTopology(js, cfg)
+	if err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
 	if err := t.openPatiently(ctx); err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
 	return t, nil
+}
+
+// newTopology knows the queue, and nothing yet of what is on it.
+func newTopology(js jetstream.JetStream, cfg Config) (*Topology, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	t := &Topology{js: js, nc: js.Conn(), cfg: cfg, log: orDefault(cfg.Logger, slog.New(slog.DiscardHandler))}
+	var err error
+	t.leader, err = t.nc.JetStream(nats.APIPrefix(t.apiSubject("")))
+	return t, err
 }
 
 // openPatiently tries again where nothing but time is missing, and gives the

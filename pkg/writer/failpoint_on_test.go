@@ -27,22 +27,28 @@ func TestProcessOfAWriter(t *testing.T) {
 	if os.Getenv(queueVariable) == "" {
 		return
 	}
-	ctx := t.Context()
-	nc, js, err := stream.Connect(ctx, os.Getenv(queueVariable), stream.ConnectConfig{Name: "killed"})
+	b := inherited(t)
+	cfg := quick()
+	cfg.Member = "killed"
+	t.Error(b.writer(t, cfg, b.client).Run(t.Context()), "it was not killed")
+}
+
+// inherited is the engines that a process of these tests was told of.
+func inherited(t *testing.T) *bench {
+	t.Helper()
+	nc, js, err := stream.Connect(t.Context(), os.Getenv(queueVariable), stream.ConnectConfig{Name: "killed"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
+	t.Cleanup(nc.Close)
 	b := &bench{}
-	if b.topology, err = stream.Open(ctx, js, stream.Config{}); err != nil {
+	if b.topology, err = stream.Open(t.Context(), js, stream.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	if b.client, err = clickhouse.Open(clickhouse.Config{URL: os.Getenv(clickhouseVariable)}); err != nil {
 		t.Fatal(err)
 	}
-	cfg := quick()
-	cfg.Member = "killed"
-	t.Error(b.writer(t, cfg, b.client).Run(ctx), "it was not killed")
+	return b
 }
 
 // kill -9 at each point of a batch's way, and then another process takes over.

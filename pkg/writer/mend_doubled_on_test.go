@@ -9,9 +9,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/logboom/logboom/pkg/clickhouse"
-	"github.com/logboom/logboom/pkg/stream"
 )
 
 // mendVariable tells a process of these tests that it is to mend.
@@ -23,20 +20,8 @@ func TestProcessOfAMender(t *testing.T) {
 	if os.Getenv(mendVariable) == "" {
 		return
 	}
-	ctx := t.Context()
-	nc, js, err := stream.Connect(ctx, os.Getenv(queueVariable), stream.ConnectConfig{Name: "killed"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	b := &bench{}
-	if b.topology, err = stream.Open(ctx, js, stream.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	if b.client, err = clickhouse.Open(clickhouse.Config{URL: os.Getenv(clickhouseVariable)}); err != nil {
-		t.Fatal(err)
-	}
-	t.Error(b.killable(t).Run(ctx), "it was not killed")
+	b := inherited(t)
+	t.Error(b.killable(t).Run(t.Context()), "it was not killed")
 }
 
 // killable is a writer whose lease need not lapse when it was killed.
