@@ -175,6 +175,39 @@ type deadlines struct{ *httptest.ResponseRecorder }
 func (deadlines) SetReadDeadline(time.Time) error  { return nil }
 func (deadlines) SetWriteDeadline(time.Time) error { return nil }
 
+// patient is a connection that knows until when it may be written to.
+type patient struct {
+	deadlines
+	until time.Time
+}
+
+func (p *patient) SetWriteDeadline(t time.Time) error {
+	p.until = t
+	return nil
+}
+
+func TestAnswerHasItsTimeHoweverLongItsStatementTook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for name, answer := range map[string]func(*reply) error{
+			"no rows": (*reply).end,
+			"error":   func(out *reply) error { out.fail(io.EOF); return nil },
+			"error behind rows": func(out *reply) error {
+				out.begin()
+				out.fail(io.EOF)
+				return nil
+			},
+		} {
+			w := &patient{deadlines: deadlines{httptest.NewRecorder()}}
+			out := &reply{w: w, req: &request{}}
+			time.Sleep(2 * writeTimeout)
+			if err := answer(out); err != nil || w.until.Before(time.Now().Add(writeTimeout)) {
+				t.Errorf("%s: %s of %s are left, %v", name, time.Until(w.until), writeTimeout, err)
+			}
+		}
+	})
+}
+
 func TestPreambleQuotesWhatComesFromOutside(t *testing.T) {
 	t.Parallel()
 	query := url.Values{"database": {"a`b"}, "x": {`'; DROP TABLE t; --\`}, "log_comment": {"mine"}}

@@ -46,16 +46,25 @@ func (p *reply) piece(result *chdb.Result) error {
 		return nil
 	}
 	p.begin()
-	if err := http.NewResponseController(p.w).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+	if err := p.allow(); err != nil {
 		return err
 	}
 	_, err := p.top().Write(data)
 	return err
 }
 
+// allow gives the client its time for what is written next, however long the
+// statement took.
+func (p *reply) allow() error {
+	return http.NewResponseController(p.w).SetWriteDeadline(time.Now().Add(writeTimeout))
+}
+
 // end completes the answer.
 func (p *reply) end() error {
 	p.begin()
+	if err := p.allow(); err != nil {
+		return err
+	}
 	return p.codec.Close()
 }
 
@@ -95,6 +104,7 @@ func (p *reply) top() io.Writer {
 // fail reports an error. Once a part of the result is out, the status can say
 // nothing any more, and the error goes into the body behind a marker.
 func (p *reply) fail(err error) {
+	_ = p.allow() // fails only when the client is gone
 	if p.begun {
 		p.failInside(textOf(err))
 		return

@@ -56,7 +56,7 @@ func setDefault[T comparable](value *T, otherwise T) {
 const (
 	headLimit      = 1 << 20 // of a body, read before the engine is troubled
 	maxConnections = 256
-	writeTimeout   = 60 * time.Second // for each piece of a result
+	writeTimeout   = 60 * time.Second // for each piece of an answer, from when it is there
 	maxHeaderBytes = 1 << 20          // ClickHouse's http_max_uri_size; parameters travel in the URL
 )
 
@@ -79,6 +79,7 @@ func New(engine *chdb.Engine, config Config) *Server {
 		Handler:           s.routes(),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       90 * time.Second,
+		WriteTimeout:      writeTimeout, // of what is answered at once; the answers to statements say theirs anew
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(config.Logger.Handler(), slog.LevelWarn),
 		BaseContext:       func(net.Listener) context.Context { return base },
@@ -126,7 +127,6 @@ func unknownPath(w http.ResponseWriter, _ *http.Request) {
 
 // statement answers the request for one statement.
 func (s *Server) statement(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	out := &reply{w: w, started: time.Now()}
 	if err := s.run(out, r); err != nil {
 		out.fail(err)
