@@ -163,6 +163,7 @@ func (c *canary) restart(ctx context.Context, found error) {
 	log.Warn("embedded queue is stuck and is restarted", "err", found)
 	began := time.Now()
 	err := c.n.Restart(ctx) // as long as reading the store back takes
+	took := time.Since(began)
 	c.next, c.wait = time.Now().Add(c.wait), min(2*c.wait, restartWaitMost)
 	if err != nil && ctx.Err() == nil {
 		log.Error("embedded queue did not come back; it is tried again", "err", err, "retry_in", time.Until(c.next))
@@ -171,5 +172,5 @@ func (c *canary) restart(ctx context.Context, found error) {
 		return
 	}
 	c.strikes = 0
-	log.Info("embedded queue restarted", "elapsed", time.Since(began))
+	log.Info("embedded queue restarted", "elapsed", took)
 }

@@ -33,8 +33,12 @@ func lockFolder(dir string) (*folderLock, error) {
 	return nil, fmt.Errorf("data folder %q: lock: %w", dir, err)
 }
 
-// release lets the folder go. Closing the file drops the lock; the file stays,
-// because removing it would race with the next owner.
+// release lets the folder go. Closing the file alone would not while a process
+// that is just being started has a copy of it. The file stays, because removing
+// it would race with the next owner.
 func (l *folderLock) release() {
-	l.once.Do(func() { l.file.Close() })
+	l.once.Do(func() {
+		_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN) // closing it does the same in the end
+		l.file.Close()
+	})
 }

@@ -35,6 +35,9 @@ const (
 	maxMemory = 256 << 20
 	// The server listens before Start returns, so this only bounds a fault.
 	readyTimeout = 5 * time.Second
+	// A process that stands still for a while comes late to both of its ends of
+	// a connection: the default of 2 s would have it refuse itself.
+	authTimeout = 30 * time.Second
 )
 
 // errNotRunning: the server is stopped, or a Restart did not bring it back.
@@ -212,6 +215,7 @@ func options(cfg NATSConfig) *server.Options {
 		Host:                   cfg.Host,
 		Port:                   port,
 		Authorization:          cfg.Token,
+		AuthTimeout:            authTimeout.Seconds(),
 		MaxPayload:             int32(cfg.MaxPayload),
 		JetStream:              true,
 		StoreDir:               cfg.DataDir,

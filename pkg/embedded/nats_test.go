@@ -21,10 +21,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/freeport"
 )
 
 const (
-	patience = 30 * time.Second
+	// patience is how long a test waits for what has to happen.
+	patience = 60 * time.Second
+	// attempt is how long an attempt to connect may take of which more follow.
+	attempt = 10 * time.Second
 	// childDir makes the test binary the process that is killed.
 	childDir = "LOGBOOM_TEST_CRASH_DIR"
 )
@@ -33,7 +37,26 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(publishUntilKilled(dir))
 	}
-	goleak.VerifyTestMain(m)
+	code := m.Run()
+	if code == 0 {
+		code = leaks()
+	}
+	os.Exit(code)
+}
+
+// leaks fails when goroutines outlive the tests. A look of goleak's waits for
+// half a second, in which a busy machine may not come to their end.
+func leaks() int {
+	for deadline := time.Now().Add(patience); ; {
+		err := goleak.Find()
+		if err == nil {
+			return 0
+		}
+		if time.Now().After(deadline) {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 }
 
 func testContext(t *testing.T) context.Context {
@@ -41,6 +64,33 @@ func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// eventually waits until it holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx := testContext(t)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// receive waits for what comes.
+func receive[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	var it T
+	select {
+	case it = <-from:
+	case <-testContext(t).Done():
+		t.Fatalf("never: %s", what)
+	}
+	return it
 }
 
 func start(t *testing.T, cfg embedded.NATSConfig) *embedded.NATS {
@@ -60,9 +110,20 @@ func stop(t *testing.T, n *embedded.NATS) {
 	}
 }
 
+// onAPort is a server's config with a port that is still free when the server
+// comes back to it. One of the kernel's may be another connection's by then.
+func onAPort(t *testing.T) embedded.NATSConfig {
+	t.Helper()
+	port, err := freeport.Port()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return embedded.NATSConfig{DataDir: t.TempDir(), Port: port}
+}
+
 func connect(t *testing.T, url string, options ...nats.Option) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(url, options...)
+	nc, err := nats.Connect(url, append([]nats.Option{nats.Timeout(patience)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +137,7 @@ func connect(t *testing.T, url string, options ...nats.Option) jetstream.JetStre
 
 func TestServerKeepsItsMessagesAndPortOverAStop(t *testing.T) {
 	t.Parallel()
-	cfg := embedded.NATSConfig{DataDir: t.TempDir()}
+	cfg := onAPort(t)
 	n := start(t, cfg)
 	js := connect(t, n.URL())
 	if _, err := js.CreateStream(testContext(t), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}}); err != nil {
@@ -85,7 +146,6 @@ func TestServerKeepsItsMessagesAndPortOverAStop(t *testing.T) {
 	if _, err := js.Publish(testContext(t), "s", []byte("kept")); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Port = n.Port()
 	stop(t, n)
 	stop(t, n) // twice is harmless
 
@@ -113,7 +173,7 @@ func TestServerTakesLargeMessagesInProcessAndRefusesStrangers(t *testing.T) {
 		t.Errorf("in process: %v", err)
 	}
 	for _, url := range []string{"nats://" + n.Addr(), "nats://wrong@" + n.Addr()} {
-		if nc, err := nats.Connect(url); !errors.Is(err, nats.ErrAuthorization) {
+		if nc, err := nats.Connect(url, nats.Timeout(patience)); !errors.Is(err, nats.ErrAuthorization) {
 			if err == nil {
 				nc.Close()
 			}
@@ -195,7 +255,7 @@ func TestServerLogsToSlogWithoutItsToken(t *testing.T) {
 	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	n := start(t, embedded.NATSConfig{DataDir: t.TempDir(), Token: "canary-of-the-token", Logger: log})
 	connect(t, n.URL())
-	if nc, err := nats.Connect("nats://another-canary@" + n.Addr()); err == nil {
+	if nc, err := nats.Connect("nats://another-canary@"+n.Addr(), nats.Timeout(patience)); err == nil {
 		nc.Close()
 	}
 	stop(t, n)
@@ -210,8 +270,10 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
+// Not parallel: a process that is being started has copies of this one's files
+// for a moment, the ports and locks among them that another test gives back and
+// takes again.
 func TestKilledServerHasEveryAcknowledgedMessage(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	for round := range 3 {
 		acknowledged := killWhilePublishing(t, dir)
@@ -267,7 +329,8 @@ func killWhilePublishing(t *testing.T, dir string) uint64 {
 
 // publishUntilKilled is the child: it writes each sequence once acknowledged.
 func publishUntilKilled(dir string) int {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // without one, an acknowledgement has 5 s
+	defer cancel()
 	fail := func(err error) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -276,7 +339,7 @@ func publishUntilKilled(dir string) int {
 	if err != nil {
 		return fail(err)
 	}
-	nc, err := nats.Connect(n.URL(), n.InProcess())
+	nc, err := nats.Connect(n.URL(), n.InProcess(), nats.Timeout(patience))
 	if err != nil {
 		return fail(err)
 	}

@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -28,12 +29,10 @@ func watch(t *testing.T, n *embedded.NATS, cfg embedded.CanaryConfig) {
 
 func TestRestartKeepsPortMessagesAndConnections(t *testing.T) {
 	t.Parallel()
-	n := start(t, embedded.NATSConfig{DataDir: t.TempDir()})
+	n := start(t, onAPort(t))
 	addr := n.Addr()
-	for name, option := range map[string]nats.Option{"memory": n.InProcess(), "socket": nats.MaxReconnects(-1)} {
-		back := make(chan struct{}, 1) // one: there is one restart
-		js := connect(t, n.URL(), option, nats.ReconnectWait(10*time.Millisecond),
-			nats.ReconnectHandler(func(*nats.Conn) { back <- struct{}{} }))
+	for name, options := range map[string][]nats.Option{"memory": {n.InProcess()}, "socket": nil} {
+		js, back := reconnecting(t, n, options...)
 		if _, err := js.CreateOrUpdateStream(testContext(t), jetstream.StreamConfig{Name: name, Subjects: []string{name}}); err != nil {
 			t.Fatal(err)
 		}
@@ -48,16 +47,26 @@ func TestRestartKeepsPortMessagesAndConnections(t *testing.T) {
 			if err := n.Restart(testContext(t)); err != nil {
 				t.Fatal(err)
 			}
-			select {
-			case <-back:
-			case <-testContext(t).Done():
-				t.Fatalf("%s: not connected again", name)
-			}
+			receive(t, back, "connected again: "+name)
 		}
 	}
 	if n.Addr() != addr || n.Restarts() != 2 {
 		t.Errorf("at %s after %d restarts, want %s after 2", n.Addr(), n.Restarts(), addr)
 	}
+}
+
+// reconnecting is a connection that comes back however long that takes, and
+// tells of it.
+func reconnecting(t *testing.T, n *embedded.NATS, options ...nats.Option) (jetstream.JetStream, <-chan struct{}) {
+	t.Helper()
+	back := make(chan struct{}, 1) // one: whether it came back, not how often
+	options = append(options, nats.Timeout(attempt), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectHandler(func(*nats.Conn) {
+		select {
+		case back <- struct{}{}:
+		default:
+		}
+	}))
+	return connect(t, n.URL(), options...), back
 }
 
 func TestRestartAfterStopIsRefused(t *testing.T) {
@@ -71,67 +80,93 @@ func TestRestartAfterStopIsRefused(t *testing.T) {
 
 func TestRestartThatFailsMayBeTriedAgain(t *testing.T) {
 	t.Parallel()
-	n := start(t, embedded.NATSConfig{DataDir: t.TempDir()})
+	n := start(t, onAPort(t))
 	ended, cancel := context.WithCancel(testContext(t))
 	cancel()
 	if err := n.Restart(ended); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
 	}
-	watch(t, n, embedded.CanaryConfig{Every: 20 * time.Millisecond})
-	nc, err := nats.Connect(n.URL(), nats.RetryOnFailedConnect(true), nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(-1))
+	watch(t, n, embedded.CanaryConfig{Every: 20 * time.Millisecond, Timeout: attempt})
+	came := make(chan struct{}, 1) // one: it connects for the first time once
+	nc, err := nats.Connect(n.URL(), nats.RetryOnFailedConnect(true), nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(-1),
+		nats.Timeout(attempt), nats.ConnectHandler(func(*nats.Conn) { came <- struct{}{} }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	for !nc.IsConnected() {
-		select {
-		case <-nc.StatusChanged(nats.CONNECTED):
-		case <-testContext(t).Done():
-			t.Fatal("the server did not come back")
-		}
+	receive(t, came, "the server comes back")
+}
+
+// restartLog keeps what Watch logs of restarts: when each began, and how long
+// it took, which counts for nothing where it failed.
+type restartLog struct {
+	t     *testing.T
+	began chan time.Time
+	took  chan time.Duration
+}
+
+func (l restartLog) Enabled(context.Context, slog.Level) bool { return true }
+func (l restartLog) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l restartLog) WithGroup(string) slog.Handler            { return l }
+
+func (l restartLog) Handle(_ context.Context, r slog.Record) error {
+	switch r.Message {
+	case "embedded queue is stuck and is restarted":
+		l.began <- r.Time
+	case "embedded queue restarted":
+		r.Attrs(func(a slog.Attr) bool {
+			l.took <- a.Value.Duration()
+			return true
+		})
+	default:
+		l.took <- 0
+		r.Attrs(func(a slog.Attr) bool {
+			l.t.Log(r.Message, a)
+			return true
+		})
 	}
+	return nil
 }
 
 func TestWatchSpacesRestartsThatDoNotHelp(t *testing.T) {
 	t.Parallel()
-	n := start(t, embedded.NATSConfig{DataDir: t.TempDir()})
-	back := make(chan time.Time, 100) // more than there are restarts
-	js := connect(t, n.URL(), n.InProcess(), nats.MaxReconnects(-1), nats.ReconnectWait(time.Millisecond),
-		nats.ReconnectHandler(func(*nats.Conn) { back <- time.Now() }))
+	const every, restarts = 20 * time.Millisecond, 5
+	n := start(t, onAPort(t))
+	js := connect(t, n.URL(), n.InProcess(), nats.MaxReconnects(-1))
 	inTheWay := jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"canary"}, NoAck: true}
 	if _, err := js.CreateStream(testContext(t), inTheWay); err != nil {
 		t.Fatal(err)
 	}
-	watch(t, n, embedded.CanaryConfig{Every: 20 * time.Millisecond})
-	var times []time.Time
-	for len(times) < 5 {
-		select {
-		case at := <-back:
-			times = append(times, at)
-		case <-testContext(t).Done():
-			t.Fatalf("%d restarts", len(times))
+	log := restartLog{t: t, began: make(chan time.Time, 100), took: make(chan time.Duration, 100)} // more than there are restarts
+	watch(t, n, embedded.CanaryConfig{Every: every, Timeout: attempt, Logger: slog.New(log)})
+	last := receive(t, log.began, "a first restart")
+	for wait := every; wait < every<<restarts; wait *= 2 {
+		ended := last.Add(receive(t, log.took, "a restart ends"))
+		last = receive(t, log.began, "another restart")
+		if apart := last.Sub(ended); apart < wait {
+			t.Errorf("a restart came %v after the one before, not %v", apart, wait)
 		}
-	}
-	if wait := times[4].Sub(times[3]); wait < 80*time.Millisecond {
-		t.Errorf("the fifth restart came %v after the fourth", wait)
 	}
 }
 
 func TestWatchLeavesAHealthyServerAlone(t *testing.T) {
 	t.Parallel()
 	n := start(t, embedded.NATSConfig{DataDir: t.TempDir()})
-	js := connect(t, n.URL())
-	watch(t, n, embedded.CanaryConfig{Every: 10 * time.Millisecond})
-	for last := uint64(0); last < 10; {
-		if s, err := js.Stream(testContext(t), "CANARY"); err == nil {
-			last = s.CachedInfo().State.LastSeq
-			if kept := s.CachedInfo().State.Msgs; kept > 1 {
-				t.Errorf("%d canaries are kept", kept)
-			}
-		} else if !errors.Is(err, jetstream.ErrStreamNotFound) {
+	js, ctx := connect(t, n.URL()), testContext(t)
+	watch(t, n, embedded.CanaryConfig{Every: 10 * time.Millisecond, Timeout: patience})
+	eventually(t, "ten canaries came", func() bool {
+		s, err := js.Stream(ctx, "CANARY")
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return false
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
+		if kept := s.CachedInfo().State.Msgs; kept > 1 {
+			t.Errorf("%d canaries are kept", kept)
+		}
+		return s.CachedInfo().State.LastSeq >= 10
+	})
 	if n.Restarts() != 0 {
 		t.Errorf("%d restarts", n.Restarts())
 	}
