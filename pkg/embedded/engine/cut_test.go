@@ -70,11 +70,7 @@ func requireNothingStored(t *testing.T, address string, whole *http.Request, n i
 	if got := sql(t, address, "SELECT count() FROM t"); got != "0" {
 		t.Errorf("%s rows of a cut insert were committed", got)
 	}
-	response, err := http.DefaultClient.Do(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
+	send(t, whole).Body.Close()
 	if got := sql(t, address, "SELECT count() FROM t"); got != fmt.Sprint(n) {
 		t.Errorf("%s of %d rows after the repetition", got, n)
 	}
@@ -162,12 +158,11 @@ func TestClientKilledInTheMiddleStoresNothing(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	insert := cutTable(t, address, nil)
-	request := insert(nil)
-	conn, err := net.Dial("tcp", request.URL.Host)
+	request, large := insert(nil), rows(400_000)
+	conn, err := net.Dial("tcp", request.URL.Host) // from here on, the head has 5 s to come
 	if err != nil {
 		t.Fatal(err)
 	}
-	large := rows(400_000)
 	writeRaw(t, conn, request, fmt.Sprintf("Content-Length: %d", len(large)), large[:2<<20])
 	open := "SELECT count() FROM system.processes WHERE query LIKE 'INSERT INTO t %' AND current_database = currentDatabase()"
 	eventually(t, "the insert is open", func() bool { return sql(t, address, open) == "1" })

@@ -14,7 +14,7 @@ import (
 
 func TestChildEndsWhenItsControlPipeDoes(t *testing.T) {
 	t.Parallel()
-	config, err := Config{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}.withDefaults()
+	config, err := Config{DataDir: t.TempDir(), StartTimeout: 5 * time.Minute, Logger: slog.New(slog.DiscardHandler)}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,12 +99,18 @@ func TestStartNamesTheFieldThatIsWrong(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	locked := t.TempDir() // its engine waits for longer than it may take to start
+	lock, err := lockFolder(locked, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
 	for want, config := range map[string]Config{
 		"data folder: none given":     {},
 		`address "0.0.0.0:0"`:         {DataDir: t.TempDir(), Addr: "0.0.0.0:0"},
 		`address "127.0.0.1"`:         {DataDir: t.TempDir(), Addr: "127.0.0.1"},
 		"data folder: mkdir " + file:  {DataDir: filepath.Join(file, "x")},
-		"no answer within 1ns":        {DataDir: t.TempDir(), StartTimeout: time.Nanosecond},
+		"no answer within 1ns":        {DataDir: locked, LockTimeout: time.Hour, StartTimeout: time.Nanosecond},
 		"the ClickHouse library is m": {DataDir: t.TempDir(), Library: filepath.Join(t.TempDir(), "x")},
 	} {
 		if config.Logger == nil {

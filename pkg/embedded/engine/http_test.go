@@ -160,7 +160,7 @@ func TestResultThatIsWaitedForFailsWithAStatus(t *testing.T) {
 	for wait, status := range map[string]int{"0": http.StatusOK, "1": http.StatusInternalServerError} {
 		a := call{
 			params: url.Values{"wait_end_of_query": {wait}, "max_block_size": {"65536"}},
-			body:   strings.NewReader("SELECT throwIf(number = 900000) FROM numbers(1000000)"),
+			body:   strings.NewReader("SELECT throwIf(number = 3900000) FROM numbers(4000000)"), // far behind what is under way when the first piece is sent
 		}.to(t, address)
 		if a.status != status || !strings.Contains(a.body, "Code: 395.") {
 			t.Errorf("wait %s: %d, %d bytes", wait, a.status, len(a.body))

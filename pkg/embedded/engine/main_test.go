@@ -18,6 +18,14 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 )
 
+const (
+	// patience is how long a test waits for what has to happen.
+	patience = 60 * time.Second
+	// startPatience is how long for an engine, which reads its library of half
+	// a gigabyte first.
+	startPatience = 5 * time.Minute
+)
+
 func TestMain(m *testing.M) {
 	engine.Main()
 	if dir := os.Getenv(orphanFolder); dir != "" {
@@ -33,6 +41,7 @@ func dial(t testing.TB, address string, adjust ...func(*clickhouse.Options)) cli
 	if err != nil {
 		t.Fatal(err)
 	}
+	options.DialTimeout = patience
 	for _, change := range adjust {
 		change(options)
 	}
@@ -61,12 +70,17 @@ func number(t testing.TB, conn clickhouse.Conn, sql string) uint64 {
 	return n
 }
 
-// eventually asks until the answer is yes. Asking is what takes the time.
+// eventually asks until the answer is yes.
 func eventually(t testing.TB, what string, ask func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ask(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+	deadline := time.After(patience)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !ask() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never: %s", what)
 		}
 	}
 }
@@ -91,11 +105,7 @@ type call struct {
 
 func (c call) to(t testing.TB, address string) answer {
 	t.Helper()
-	request := c.request(t, address)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := send(t, c.request(t, address))
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -129,6 +139,18 @@ func (c call) request(t testing.TB, address string) *http.Request {
 		request.Header[key] = values
 	}
 	return request
+}
+
+// send uses no connection twice, for the engine may close one that is idle in
+// the moment of its next use.
+func send(t testing.TB, request *http.Request) *http.Response {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
 }
 
 // sql runs a statement and fails the test when it fails.

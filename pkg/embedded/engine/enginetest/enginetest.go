@@ -27,6 +27,10 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine"
 )
 
+// patience is how long the engine may take to start or to stop, on a machine
+// that runs other tests beside.
+const patience = 5 * time.Minute
+
 // shared is the engine of this test binary. It is package-level because
 // TestMain, which ends it, and the tests, which start it, share nothing else.
 var shared struct {
@@ -57,7 +61,7 @@ func stop() error {
 	if shared.engine == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	defer os.RemoveAll(shared.folder)
 	return shared.engine.Stop(ctx)
@@ -83,10 +87,11 @@ func start() (err error) {
 		return err
 	}
 	shared.engine, err = engine.Start(context.Background(), engine.Config{
-		Library: os.Getenv("LOGBOOM_CLICKHOUSE_ENGINE"),
-		Digest:  os.Getenv("LOGBOOM_CLICKHOUSE_ENGINE_SHA256"),
-		DataDir: shared.folder,
-		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Library:      os.Getenv("LOGBOOM_CLICKHOUSE_ENGINE"),
+		Digest:       os.Getenv("LOGBOOM_CLICKHOUSE_ENGINE_SHA256"),
+		DataDir:      shared.folder,
+		StartTimeout: patience,
+		Logger:       slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		os.RemoveAll(shared.folder)
