@@ -44,11 +44,7 @@ func TestRequestSentWhileItsConnectionIsBeingParkedIsAnswered(t *testing.T) {
 		senders.Go(func() {
 			for i := range 300 {
 				body := fmt.Sprintf("%d of %d", i, sender)
-				if _, err := io.WriteString(h, post(body)); err != nil {
-					t.Error(err)
-					return
-				}
-				if err := h.answered(body); err != nil {
+				if err := h.asks(body); err != nil {
 					t.Errorf("request %s: %v", body, err)
 					return
 				}
@@ -159,8 +155,11 @@ func TestParkedConnectionsCountAsOpen(t *testing.T) {
 func TestSlowHeadIsCutOffAfterParking(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Wait: soon}, &http.Server{IdleTimeout: time.Hour, ReadHeaderTimeout: 100 * time.Millisecond})
-	h := s.dial(t)
-	h.ask(t, "hello")
+	var h *host
+	eventually(t, "a first head comes in time", func() bool {
+		h = s.dial(t)
+		return h.asks("hello") == nil
+	})
 	s.parks(t, 1)
 	h.send(t, "POST / HTTP/1.1\r\n")
 	h.hangsUp(t)
@@ -361,10 +360,7 @@ func TestShutdownAnswersOrClosesWhatComesMeanwhile(t *testing.T) {
 		h := s.dial(t)
 		senders.Go(func() {
 			for i := 0; ; i++ {
-				if _, err := io.WriteString(h, post("more")); err != nil {
-					return
-				}
-				if err := h.answered("more"); err != nil {
+				if err := h.asks("more"); err != nil {
 					return
 				}
 				answered.Add(1)
@@ -406,9 +402,7 @@ func TestThousandConnectionsComeAndGo(t *testing.T) {
 	for range 3 {
 		all(func(i int) {
 			body := fmt.Sprint("I am ", i)
-			if _, err := io.WriteString(hosts[i], post(body)); err != nil {
-				t.Error(err)
-			} else if err := hosts[i].answered(body); err != nil {
+			if err := hosts[i].asks(body); err != nil {
 				t.Error(err)
 			}
 		})
