@@ -7,9 +7,14 @@ import (
 	"time"
 )
 
+// secondsFrom is so many seconds behind a time in nanoseconds.
+func secondsFrom(nanos int64, seconds int) time.Time {
+	return time.Unix(0, nanos).UTC().Add(time.Duration(seconds) * time.Second)
+}
+
 func deliveryAt(second int, event string, state DeliveryState, attempt uint16) DeliveryRow {
 	return DeliveryRow{
-		Project: "p", Time: time.Date(2026, 11, 20, 12, 0, second, 0, time.UTC).UnixNano(), Event: event, Destination: "chat/…WXYZ",
+		Project: "p", Time: secondsFrom(noon, second).UnixNano(), Event: event, Destination: "chat/…WXYZ",
 		Format: "slack", Attempt: attempt, State: state, Status: 200 + attempt, Answer: "ok", Detail: "d",
 	}
 }
@@ -35,7 +40,7 @@ func TestDeliveriesShowTheNewestStateOfEachNotification(t *testing.T) {
 	}
 	want := Delivery{
 		ID: "e-1", State: "delivered", Attempts: 2, Destination: "chat/…WXYZ", Format: "slack", Status: 202, Answer: "ok", Detail: "d",
-		Queued: time.Date(2026, 11, 20, 12, 0, 1, 0, time.UTC), Changed: time.Date(2026, 11, 20, 12, 0, 3, 0, time.UTC),
+		Queued: secondsFrom(noon, 1), Changed: secondsFrom(noon, 3),
 	}
 	if got := page.Deliveries[2]; got != want {
 		t.Errorf("the oldest is %+v, want %+v", got, want)

@@ -1,7 +1,9 @@
 package clickhouse
 
 import (
+	"cmp"
 	"testing"
+	"time"
 
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 )
@@ -19,9 +21,36 @@ func migrated(tb testing.TB, parameters string) *Client {
 	return client
 }
 
+// patience is how long a test waits for what has to happen.
+const patience = 60 * time.Second
+
+// patient has a client wait for that long where the test does not say for how
+// long: the defaults are of a machine that does nothing else.
+func patient(config Config) Config {
+	config.DialTimeout = cmp.Or(config.DialTimeout, patience)
+	config.InsertTimeout = cmp.Or(config.InsertTimeout, patience)
+	config.ReadTimeout = cmp.Or(config.ReadTimeout, patience)
+	return config
+}
+
+// eventually waits until it holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
 func opened(tb testing.TB, config Config) *Client {
 	tb.Helper()
-	client, err := Open(config)
+	client, err := Open(patient(config))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -45,11 +45,7 @@ func away(t *testing.T, times int32) (address string) {
 
 func TestPrepareWaitsForClickHouse(t *testing.T) {
 	t.Parallel()
-	client, err := Open(Config{URL: away(t, 5)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
+	client := opened(t, Config{URL: away(t, 5)})
 	var log bytes.Buffer
 	if err := client.Prepare(t.Context(), slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 		t.Fatal(err)
@@ -61,23 +57,14 @@ func TestPrepareWaitsForClickHouse(t *testing.T) {
 
 func TestPrepareEndsWithItsContextAndSaysWhy(t *testing.T) {
 	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = closed.Close() // nobody listens there
-	client, err := Open(Config{URL: "http://" + closed.Addr().String() + "/logboom"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
+	client := opened(t, Config{URL: "http://127.0.0.1:1/logboom"}) // nobody listens there
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan struct{}, 100) // more than there are tries
 	go func() {
 		<-told
 		cancel()
 	}()
-	err = client.Prepare(ctx, slog.New(slog.NewTextHandler(writes(told), nil)))
+	err := client.Prepare(ctx, slog.New(slog.NewTextHandler(writes(told), nil)))
 	if err == nil || !strings.Contains(err.Error(), "create database logboom") {
 		t.Errorf("got %v", err)
 	}

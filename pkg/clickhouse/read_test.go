@@ -271,7 +271,7 @@ func TestReadsCannotWrite(t *testing.T) {
 
 func TestALogIsShownAsTheAPIHasIt(t *testing.T) {
 	t.Parallel()
-	l := StoredLog{ID: RowID{2, 1048576, 17}, Timestamp: time.Unix(0, noon+1).UTC(), Metadata: map[string]string{}}
+	l := StoredLog{ID: RowID{2, 1048576, 17}, Timestamp: time.Date(2026, 11, 20, 12, 0, 0, 1, time.UTC), Metadata: map[string]string{}}
 	got, err := json.Marshal(LogPage{Logs: []StoredLog{l}})
 	if err != nil {
 		t.Fatal(err)

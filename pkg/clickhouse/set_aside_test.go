@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,10 +18,11 @@ func TestPartThatIsSetAsideAsBrokenIsNamed(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	start := func() (*engine.Engine, *Client) {
-		e, err := engine.Start(t.Context(), engine.Config{DataDir: folder})
+		e, err := engine.Start(t.Context(), engine.Config{DataDir: folder, StartTimeout: 5 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = e.Stop(context.Background()) }) // a second time does nothing
 		client := opened(t, Config{URL: e.URL()})
 		if err := client.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
@@ -29,7 +31,7 @@ func TestPartThatIsSetAsideAsBrokenIsNamed(t *testing.T) {
 	}
 	e, client := start()
 	var block LogBlock
-	block.Append(Row{Seq: 1, Received: time.Now().UnixNano(), Project: project, RetentionDays: 30}, &record.Log{Data: "a"})
+	block.Append(Row{Seq: 1, Received: noon, Project: project, RetentionDays: 30}, &record.Log{Data: "a"})
 	if err := client.InsertLogs(t.Context(), "t", &block); err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +42,7 @@ func TestPartThatIsSetAsideAsBrokenIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	damage(t, folder)
-	e, client = start()
-	defer e.Stop(t.Context())
+	_, client = start()
 	parts, err := client.SetAside(t.Context())
 	if err != nil || len(parts) != 1 || parts[0].Table != "logs" || !parts[0].Broken || parts[0].Overlapped {
 		t.Fatalf("set aside: %v, %v", parts, err)
