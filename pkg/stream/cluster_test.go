@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/logboom/logboom/pkg/freeport"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -59,7 +58,10 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
-	ports := freePorts(t, 2*members)
+	var ports [2 * members]int
+	for i := range ports {
+		ports[i] = reservePort(t)
+	}
 	var routes, addresses []string
 	for i := range members {
 		addresses = append(addresses, fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
@@ -83,22 +85,6 @@ cluster { name: test, listen: 127.0.0.1:%d, routes: [%s] }
 		t.Cleanup(func() { c.kill(i) })
 	}
 	return c
-}
-
-// freePorts are ports that nobody listens on.
-func freePorts(t *testing.T, n int) []int {
-	t.Helper()
-	var ports []int
-	for len(ports) < n {
-		port, err := freeport.Port()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Contains(ports, port) {
-			ports = append(ports, port)
-		}
-	}
-	return ports
 }
 
 func (c *cluster) start(i int) {
@@ -155,14 +141,23 @@ func (c *cluster) open(ctx context.Context) (*stream.Topology, jetstream.JetStre
 func (c *cluster) awaitCurrent(ctx context.Context, js jetstream.JetStream, names []string) {
 	c.t.Helper()
 	await(ctx, c.t, "every replica is current", func() bool {
-		for _, name := range names {
-			s, err := js.Stream(ctx, name)
-			if err != nil || !current(s.CachedInfo()) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(names, func(name string) bool {
+			info, err := state(ctx, js, name)
+			return err != nil || !current(info)
+		})
 	})
+}
+
+// state asks for the state of a stream. What was asked of a leader that is none
+// any more is never answered, so it does not wait for long.
+func state(ctx context.Context, js jetstream.JetStream, name string) (*jetstream.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	s, err := js.Stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.CachedInfo(), nil
 }
 
 func current(info *jetstream.StreamInfo) bool {
@@ -202,11 +197,12 @@ func TestAClusterOfThreeLosesNothingWhileEachServerIsKilled(t *testing.T) {
 	topology, js := c.open(ctx)
 	names := []string{"LOGS_0", "EVENTS_0", "DEAD", "KV_LEDGER"}
 	for _, name := range names {
-		if s, err := js.Stream(ctx, name); err != nil || s.CachedInfo().Config.Replicas != members {
+		info, err := answered(ctx, func() (*jetstream.StreamInfo, error) { return state(ctx, js, name) })
+		if err != nil || info.Config.Replicas != members {
 			t.Fatalf("%s is not on all servers: %v", name, err)
 		}
 	}
-	tr := &traffic{t: t, topology: topology, publisher: publisher(t, topology, stream.PublisherConfig{})}
+	tr := &traffic{t: t, topology: topology, publisher: publisher(t, topology, stream.PublisherConfig{AckTimeout: 5 * time.Second})}
 	end := tr.begin(ctx)
 	tr.goesOn(ctx, "the start")
 	for i := range members {

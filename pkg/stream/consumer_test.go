@@ -235,17 +235,17 @@ func TestRefetchReadsExactlyARange(t *testing.T) {
 	q := newQueue(t)
 	topology := q.open(stream.Config{Shards: 1})
 	q.fill(q.publisher(topology, stream.PublisherConfig{}), 9)
-	deliveries, err := topology.Refetch(q.ctx(), "LOGS_0", 4, 6)
+	deliveries, err := q.refetch(topology, "LOGS_0", 4, 6)
 	if err != nil || len(deliveries) != 3 || deliveries[0].Seq != 4 || string(deliveries[2].Data) != "message 6;" {
 		t.Errorf("got %+v, %v", deliveries, err)
 	}
-	_, err = topology.Refetch(q.ctx(), "LOGS_0", 8, 12)
+	_, err = q.refetch(topology, "LOGS_0", 8, 12)
 	wantGap(t, "a range beyond the end", err, 12, 10)
 	purge(t, q, "LOGS_0", 5)
-	_, err = topology.Refetch(q.ctx(), "LOGS_0", 4, 6)
+	_, err = q.refetch(topology, "LOGS_0", 4, 6)
 	wantGap(t, "a range that was purged", err, 4, 5)
 	for _, bad := range [][2]uint64{{0, 3}, {5, 4}} {
-		if _, err := topology.Refetch(q.ctx(), "LOGS_0", bad[0], bad[1]); err == nil || !strings.Contains(err.Error(), "range") {
+		if _, err := q.refetch(topology, "LOGS_0", bad[0], bad[1]); err == nil || !strings.Contains(err.Error(), "range") {
 			t.Errorf("range %v: %v", bad, err)
 		}
 	}

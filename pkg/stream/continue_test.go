@@ -28,9 +28,15 @@ var small = stream.Config{Shards: 2, MaxBytes: 16 << 20, DeadMaxBytes: 16 << 20}
 
 func (q *queue) carryOn(s tables) {
 	q.tb.Helper()
-	if err := stream.Continue(q.ctx(), q.js, small, s.last); err != nil {
+	if err := q.goOn(small, s.last); err != nil {
 		q.tb.Fatal(err)
 	}
+}
+
+// goOn is Continue, which may be broken off and called again.
+func (q *queue) goOn(cfg stream.Config, stored stream.Stored) error {
+	ctx := q.ctx()
+	return done(ctx, func() error { return stream.Continue(ctx, q.js, cfg, stored) })
 }
 
 // put publishes one message and is where it went.
@@ -137,7 +143,7 @@ func TestContinueGoesBeyondWhatTheLedgerKnows(t *testing.T) {
 				t.Fatal(err)
 			}
 			q.carryOn(tables{"LOGS_0": c.stored})
-			info, err := q.open(small).Lag(q.ctx(), "LOGS_0")
+			info, err := q.lag(q.open(small), "LOGS_0")
 			if err != nil || info.LastSeq != c.want || info.FirstSeq != c.want+1 {
 				t.Errorf("the stream has %d to %d (%v), and is to begin after %d", info.FirstSeq, info.LastSeq, err, c.want)
 			}
@@ -164,7 +170,7 @@ func TestContinueMayBeBrokenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.carryOn(have)
-	if info, err := q.open(small).Lag(q.ctx(), "LOGS_0"); err != nil || info.LastSeq != 100 {
+	if info, err := q.lag(q.open(small), "LOGS_0"); err != nil || info.LastSeq != 100 {
 		t.Errorf("the stream ends at %d, %v", info.LastSeq, err)
 	}
 	if err := q.js.DeleteStream(q.ctx(), "LOGS_0"); err != nil {
@@ -175,7 +181,7 @@ func TestContinueMayBeBrokenOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info, err := topology.Lag(q.ctx(), "LOGS_0"); err != nil || info.LastSeq >= p.Committed {
+	if info, err := q.lag(topology, "LOGS_0"); err != nil || info.LastSeq >= p.Committed {
 		t.Errorf("the stream ends at %d (%v), the ledger is at %d: its writer would not notice", info.LastSeq, err, p.Committed)
 	}
 }
@@ -184,7 +190,7 @@ func TestContinueRefusesAStreamThatIsBehindWhatIsStored(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	q.open(small)
-	err := stream.Continue(q.ctx(), q.js, small, tables{"EVENTS_1": 41_000}.last)
+	err := q.goOn(small, tables{"EVENTS_1": 41_000}.last)
 	if err == nil || !strings.Contains(err.Error(), "EVENTS_1 ends at 0") || !strings.Contains(err.Error(), "41000") {
 		t.Errorf("got %v", err)
 	}
@@ -197,7 +203,7 @@ func TestContinueIsNotMisledByAWriterThatIsAtWork(t *testing.T) {
 	one := small
 	one.Shards = 1
 	publisher := q.publisher(q.open(one), stream.PublisherConfig{})
-	err := stream.Continue(q.ctx(), q.js, one, func(_ context.Context, kind stream.Kind, _ int, _ uint64) (uint64, error) {
+	err := q.goOn(one, func(_ context.Context, kind stream.Kind, _ int, _ uint64) (uint64, error) {
 		return q.put(publisher, kind).Seq, nil
 	})
 	if err != nil {
@@ -209,14 +215,14 @@ func TestContinueMakesNothingWhereNobodyKnowsWhatIsStored(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	away := errors.New("no answer")
-	err := stream.Continue(q.ctx(), q.js, small, func(context.Context, stream.Kind, int, uint64) (uint64, error) { return 0, away })
+	err := q.goOn(small, func(context.Context, stream.Kind, int, uint64) (uint64, error) { return 0, away })
 	if !errors.Is(err, away) || !strings.Contains(err.Error(), "LOGS_0") {
 		t.Errorf("got %v", err)
 	}
 	for name := range q.js.StreamNames(q.ctx()).Name() {
 		t.Errorf("%s was made", name)
 	}
-	if err := stream.Continue(q.ctx(), q.js, stream.Config{Shards: -1}, tables{}.last); err == nil {
+	if err := q.goOn(stream.Config{Shards: -1}, tables{}.last); err == nil {
 		t.Error("a bad setting was taken")
 	}
 }
@@ -232,14 +238,14 @@ func TestAContinuedStreamKeepsItsPlaces(t *testing.T) {
 	topology := q.open(bigger)
 	ack := q.put(q.publisher(topology, stream.PublisherConfig{}), stream.Logs)
 	q.commit(topology, ack.Stream, ack.Seq)
-	if n, err := topology.Purge(q.ctx(), ack.Stream, ack.Seq+1); err != nil || n != 1 {
+	if n, err := q.purge(topology, ack.Stream, ack.Seq+1); err != nil || n != 1 {
 		t.Errorf("%d messages were purged, %v", n, err)
 	}
 	q.nc.Close()
 	q.stop()
 	q.start()
 	q.nc, q.js = q.connect()
-	if info, err := q.open(small).Lag(q.ctx(), ack.Stream); err != nil || info.LastSeq != 501 || info.FirstSeq != 502 {
+	if info, err := q.lag(q.open(small), ack.Stream); err != nil || info.LastSeq != 501 || info.FirstSeq != 502 {
 		t.Errorf("the stream has %d to %d, %v", info.FirstSeq, info.LastSeq, err)
 	}
 }

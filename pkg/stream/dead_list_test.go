@@ -13,9 +13,25 @@ import (
 
 func (q *queue) bury(topology *stream.Topology, letter stream.DeadLetter) {
 	q.tb.Helper()
-	if err := topology.Bury(q.ctx(), letter); err != nil {
+	if err := q.buried(topology, letter); err != nil {
 		q.tb.Fatal(err)
 	}
+}
+
+// buried is Bury, which keeps a message that has a place once.
+func (q *queue) buried(topology *stream.Topology, letter stream.DeadLetter) error {
+	ctx := q.ctx()
+	return done(ctx, func() error { return topology.Bury(ctx, letter) })
+}
+
+func (q *queue) list(letters *stream.Letters, after uint64, limit int) (stream.LetterPage, error) {
+	ctx := q.ctx()
+	return answered(ctx, func() (stream.LetterPage, error) { return letters.List(ctx, after, limit) })
+}
+
+func (q *queue) replay(letters *stream.Letters, id uint64) (stream.Ack, error) {
+	ctx := q.ctx()
+	return answered(ctx, func() (stream.Ack, error) { return letters.Replay(ctx, id) })
 }
 
 func TestLettersAreListedByPageWithoutTheirData(t *testing.T) {
@@ -30,7 +46,7 @@ func TestLettersAreListedByPageWithoutTheirData(t *testing.T) {
 	}
 	var seen []stream.Letter
 	for after := uint64(0); ; {
-		page, err := topology.Letters().List(q.ctx(), after, 2)
+		page, err := q.list(topology.Letters(), after, 2)
 		if err != nil || len(page.Letters) > 2 {
 			t.Fatalf("a page of %d, %v", len(page.Letters), err)
 		}
@@ -48,27 +64,25 @@ func TestLettersAreListedByPageWithoutTheirData(t *testing.T) {
 			t.Errorf("letter %d is %+v", i, l)
 		}
 	}
-	one, err := topology.Letters().Letter(q.ctx(), 3)
+	ctx := q.ctx()
+	one, err := answered(ctx, func() (stream.Letter, error) { return topology.Letters().Letter(ctx, 3) })
 	if err != nil || one.ID != 3 || len(one.Data) != 1002 || one.Bytes != 1002 {
 		t.Errorf("letter 3 is %+v, %v", one, err)
 	}
-	left, err := q.js.Stream(q.ctx(), stream.DeadStream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := left.CachedInfo().State.Consumers; n != 0 {
-		t.Errorf("%d consumers are left behind", n)
-	}
+	waitFor(t, q, "the consumers to go", func() bool {
+		left, err := q.js.Stream(q.ctx(), stream.DeadStream)
+		return err == nil && left.CachedInfo().State.Consumers == 0
+	})
 }
 
 func TestListOfLettersIsEmptyBeforeAQueueIsMade(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	letters := stream.NewLetters(q.js)
-	if page, err := letters.List(q.ctx(), 0, 10); err != nil || len(page.Letters) != 0 || page.Next != 0 {
+	if page, err := q.list(letters, 0, 10); err != nil || len(page.Letters) != 0 || page.Next != 0 {
 		t.Errorf("got %+v, %v", page, err)
 	}
-	if _, err := letters.Replay(q.ctx(), 1); !errors.Is(err, stream.ErrNoLetter) {
+	if _, err := q.replay(letters, 1); !errors.Is(err, stream.ErrNoLetter) {
 		t.Errorf("got %v, want ErrNoLetter", err)
 	}
 }
@@ -78,11 +92,11 @@ func TestListOfLettersBoundsItsPage(t *testing.T) {
 	q := newQueue(t)
 	letters := q.open(stream.Config{Shards: 1}).Letters()
 	for _, limit := range []int{-1, 0, stream.MaxLetterPage + 1} {
-		if _, err := letters.List(q.ctx(), 0, limit); err == nil {
+		if _, err := q.list(letters, 0, limit); err == nil {
 			t.Errorf("a page of %d was taken", limit)
 		}
 	}
-	if page, err := letters.List(q.ctx(), 1<<60, 1); err != nil || len(page.Letters) != 0 {
+	if page, err := q.list(letters, 1<<60, 1); err != nil || len(page.Letters) != 0 {
 		t.Errorf("after the end: %+v, %v", page, err)
 	}
 }
@@ -92,10 +106,10 @@ func TestLettersOfALostQueueAreUnavailable(t *testing.T) {
 	q := newQueue(t)
 	letters := q.open(stream.Config{Shards: 1}).Letters()
 	q.nc.Close()
-	if _, err := letters.List(q.ctx(), 0, 1); !errors.Is(err, stream.ErrUnavailable) {
+	if _, err := q.list(letters, 0, 1); !errors.Is(err, stream.ErrUnavailable) {
 		t.Errorf("list: got %v, want ErrUnavailable", err)
 	}
-	if _, err := letters.Replay(q.ctx(), 1); !errors.Is(err, stream.ErrUnavailable) {
+	if _, err := q.replay(letters, 1); !errors.Is(err, stream.ErrUnavailable) {
 		t.Errorf("replay: got %v, want ErrUnavailable", err)
 	}
 }
@@ -109,14 +123,14 @@ func TestLetterThatSomethingElseWroteIsShown(t *testing.T) {
 	if _, err := q.js.PublishMsg(q.ctx(), m); err != nil {
 		t.Fatal(err)
 	}
-	page, err := letters.List(q.ctx(), 0, 10)
+	page, err := q.list(letters, 0, 10)
 	if err != nil || len(page.Letters) != 1 {
 		t.Fatalf("got %+v, %v", page, err)
 	}
 	if l := page.Letters[0]; l.Seq != 0 || l.Reason != "a b" || l.Time.Before(before) {
 		t.Errorf("the letter is %+v", l)
 	}
-	if _, err := letters.Replay(q.ctx(), 1); !errors.Is(err, stream.ErrNeverQueued) {
+	if _, err := q.replay(letters, 1); !errors.Is(err, stream.ErrNeverQueued) {
 		t.Errorf("got %v, want ErrNeverQueued", err)
 	}
 }

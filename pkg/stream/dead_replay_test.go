@@ -22,7 +22,7 @@ func (q *queue) commit(topology *stream.Topology, name string, to uint64) {
 
 func (q *queue) messages(topology *stream.Topology, name string) uint64 {
 	q.tb.Helper()
-	info, err := topology.Lag(q.ctx(), name)
+	info, err := q.lag(topology, name)
 	if err != nil {
 		q.tb.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestReplayPutsTheMessageBackWhereItWasAndRemovesTheLetter(t *testing.T) {
 			topology := q.open(stream.Config{Shards: 2})
 			q.commit(topology, test.stream, 7)
 			q.bury(topology, stream.DeadLetter{Reason: "poison", Stream: test.stream, Seq: 7, Subject: test.subject, Data: []byte("kept")})
-			ack, err := topology.Letters().Replay(q.ctx(), 1)
+			ack, err := q.replay(topology.Letters(), 1)
 			if err != nil || ack.Stream != test.stream || ack.Seq != 1 || ack.Duplicate {
 				t.Fatalf("got %+v, %v", ack, err)
 			}
@@ -53,7 +53,7 @@ func TestReplayPutsTheMessageBackWhereItWasAndRemovesTheLetter(t *testing.T) {
 			if len(stored) != 1 || string(stored[0].Data) != "kept" || stored[0].Subject != test.want {
 				t.Errorf("stored is %+v, want one message on %s", stored, test.want)
 			}
-			if _, err := topology.Letters().Replay(q.ctx(), 1); !errors.Is(err, stream.ErrNoLetter) {
+			if _, err := q.replay(topology.Letters(), 1); !errors.Is(err, stream.ErrNoLetter) {
 				t.Errorf("the second replay got %v, want ErrNoLetter", err)
 			}
 		})
@@ -72,7 +72,7 @@ func TestReplayOfOneMessageByManyStoresItOnce(t *testing.T) {
 	for range 8 {
 		for _, id := range []uint64{1, 2} {
 			running.Go(func() {
-				if _, err := topology.Letters().Replay(q.ctx(), id); err != nil && !errors.Is(err, stream.ErrNoLetter) {
+				if _, err := q.replay(topology.Letters(), id); err != nil && !errors.Is(err, stream.ErrNoLetter) {
 					t.Error(err)
 				}
 			})
@@ -108,7 +108,7 @@ func TestReplayThatFailsLeavesTheLetter(t *testing.T) {
 			q.commit(topology, "LOGS_0", 7)
 			test.letter.Reason = "poison"
 			q.bury(topology, test.letter)
-			if _, err := topology.Letters().Replay(q.ctx(), 1); !errors.Is(err, test.want) {
+			if _, err := q.replay(topology.Letters(), 1); !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
 			if n := q.messages(topology, stream.DeadStream); n != 1 {
@@ -129,12 +129,12 @@ func TestReplayAfterItsRemovalFailedStoresNothingMore(t *testing.T) {
 	letter := stream.DeadLetter{Reason: "poison", Stream: "LOGS_0", Seq: 7, Data: []byte("once")}
 	q.bury(topology, letter)
 	q.denyDelete()
-	_, err := topology.Letters().Replay(q.ctx(), 1)
+	_, err := q.replay(topology.Letters(), 1)
 	if !errors.Is(err, stream.ErrNotRemoved) || !errors.Is(err, stream.ErrUnavailable) || q.messages(topology, stream.DeadStream) != 1 {
 		t.Fatalf("got %v, want ErrNotRemoved, ErrUnavailable and the letter where it was", err)
 	}
 	q.bury(topology, stream.DeadLetter{Reason: "undecodable", Stream: "LOGS_0", Seq: 7, Data: []byte("once")})
-	ack, err := topology.Letters().Replay(q.ctx(), 2)
+	ack, err := q.replay(topology.Letters(), 2)
 	if !errors.Is(err, stream.ErrNotRemoved) || q.messages(topology, "LOGS_0") != 1 {
 		t.Errorf("got %+v, %v, and %d messages are stored; want 1", ack, err, q.messages(topology, "LOGS_0"))
 	}

@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -22,20 +23,44 @@ func (q *queue) member(topology *stream.Topology, name string) *stream.Leases {
 
 func (q *queue) beat(l *stream.Leases) stream.LeaseView {
 	q.tb.Helper()
-	view, err := l.Beat(q.ctx())
+	ctx := q.ctx()
+	view, err := answered(ctx, func() (stream.LeaseView, error) { return l.Beat(ctx) })
 	if err != nil {
 		q.tb.Fatal(err)
 	}
 	return view
 }
 
+// swap claims or releases. Whether one that was not answered came to be, the
+// next beat tells.
+func (q *queue) swap(l *stream.Leases, change func(context.Context) (bool, error)) (bool, error) {
+	ctx := q.ctx()
+	unsure := false
+	return answered(ctx, func() (bool, error) {
+		if unsure {
+			if _, err := l.Beat(ctx); err != nil {
+				return false, err
+			}
+		}
+		unsure = true
+		return change(ctx)
+	})
+}
+
 func (q *queue) claim(l *stream.Leases, name string) bool {
 	q.tb.Helper()
-	taken, err := l.Claim(q.ctx(), name)
+	taken, err := q.swap(l, func(ctx context.Context) (bool, error) { return l.Claim(ctx, name) })
 	if err != nil {
 		q.tb.Fatal(err)
 	}
 	return taken
+}
+
+func (q *queue) release(l *stream.Leases, name string) {
+	q.tb.Helper()
+	if _, err := q.swap(l, func(ctx context.Context) (bool, error) { return true, l.Release(ctx, name) }); err != nil {
+		q.tb.Error(err)
+	}
 }
 
 func TestLeasesShowWhoLivesAndWhatIsHeld(t *testing.T) {
@@ -53,19 +78,16 @@ func TestLeasesShowWhoLivesAndWhatIsHeld(t *testing.T) {
 	if view := q.beat(b); !slices.Equal(view.Members, []string{"a", "b"}) || view.Holders["0"] != "a" {
 		t.Errorf("the second sees %+v", view)
 	}
-	if err := b.Release(q.ctx(), "0"); err != nil {
-		t.Error(err)
-	}
+	q.release(b, "0")
 	if view := q.beat(b); view.Holders["0"] != "a" {
 		t.Errorf("what another holds was released: %+v", view)
 	}
-	if err := a.Release(q.ctx(), "0"); err != nil {
-		t.Error(err)
-	}
+	q.release(a, "0")
 	if view := q.beat(b); view.Holders["0"] != "" || !q.claim(b, "0") {
 		t.Errorf("what was released is held: %+v", view)
 	}
-	if err := a.Leave(q.ctx()); err != nil {
+	ctx := q.ctx()
+	if err := done(ctx, func() error { return a.Leave(ctx) }); err != nil {
 		t.Error(err)
 	}
 	if view := q.beat(b); !slices.Equal(view.Members, []string{"b"}) {
@@ -84,7 +106,8 @@ func TestClaimByManyAtOnceIsGivenToOne(t *testing.T) {
 		l := q.member(topology, "")
 		q.beat(l)
 		running.Go(func() {
-			if taken, err := l.Claim(q.ctx(), "0"); err != nil {
+			taken, err := q.swap(l, func(ctx context.Context) (bool, error) { return l.Claim(ctx, "0") })
+			if err != nil {
 				t.Error(err)
 			} else if taken {
 				won.Add(1)
@@ -97,8 +120,11 @@ func TestClaimByManyAtOnceIsGivenToOne(t *testing.T) {
 	}
 }
 
-// Time passes for real here: that others stand still is measured, not told.
-func TestMemberThatStandsStillIsGoneWithin10Seconds(t *testing.T) {
+// Time passes for real here: that others stand still is measured, not told. A
+// quiet machine takes 6.5 s. What a busy one stands still for is not held against
+// the member, so that it takes longer; how much of it counts is a matter of
+// TestStandingStillIsMeasuredByWhatWasSeen.
+func TestMemberThatStandsStillIsGoneAfterAWhile(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.open(stream.Config{Shards: 1})
@@ -120,13 +146,11 @@ func TestMemberThatStandsStillIsGoneWithin10Seconds(t *testing.T) {
 		if gone && (view.Holders["0"] != "" || !q.claim(looker, "0")) {
 			t.Errorf("what it held is not free: %+v", view)
 		}
-		if took := time.Since(began); took > 10*time.Second || gone && took < 5*time.Second {
+		if took := time.Since(began); took > patience || gone && took < 5*time.Second {
 			t.Fatalf("gone is %v after %s", gone, took)
 		}
 	}
-	if err := dead.Release(q.ctx(), "0"); err != nil {
-		t.Error(err)
-	}
+	q.release(dead, "0")
 	if view := q.beat(dead); view.Holders["0"] != "looker" {
 		t.Errorf("who woke up sees %+v", view)
 	}

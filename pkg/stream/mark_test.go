@@ -6,11 +6,16 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
+func (q *queue) first(topology *stream.Topology, from uint64) (stream.Mark, error) {
+	ctx := q.ctx()
+	return answered(ctx, func() (stream.Mark, error) { return topology.First(ctx, "LOGS_0", from) })
+}
+
 func TestFirstIsTheMessageAtOrAfterASequence(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.open(stream.Config{Shards: 1})
-	if mark, err := topology.First(q.ctx(), "LOGS_0", 1); err != nil || mark.Seq != 0 {
+	if mark, err := q.first(topology, 1); err != nil || mark.Seq != 0 {
 		t.Errorf("of an empty stream: %+v, %v", mark, err)
 	}
 	q.fill(q.publisher(topology, stream.PublisherConfig{}), 5)
@@ -19,7 +24,7 @@ func TestFirstIsTheMessageAtOrAfterASequence(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, message := range q.all(topology, "LOGS_0") {
-		mark, err := topology.First(q.ctx(), "LOGS_0", message.Seq)
+		mark, err := q.first(topology, message.Seq)
 		if err != nil || mark.Seq != message.Seq || !mark.Time.Equal(message.Time) {
 			t.Errorf("message %d at %s: %+v, %v", message.Seq, message.Time, mark, err)
 		}
@@ -27,7 +32,7 @@ func TestFirstIsTheMessageAtOrAfterASequence(t *testing.T) {
 	if err := s.Purge(q.ctx()); err != nil {
 		t.Fatal(err)
 	}
-	if mark, err := topology.First(q.ctx(), "LOGS_0", 3); err != nil || mark.Seq != 0 {
+	if mark, err := q.first(topology, 3); err != nil || mark.Seq != 0 {
 		t.Errorf("of a purged stream: %+v, %v", mark, err)
 	}
 }

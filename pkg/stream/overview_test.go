@@ -10,11 +10,16 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
+func (q *queue) states(over *stream.Overview) ([]stream.ShardState, error) {
+	ctx := q.ctx()
+	return answered(ctx, func() ([]stream.ShardState, error) { return over.Shards(ctx) })
+}
+
 func TestOverviewShowsWhatWaitsInEachShard(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	over := stream.NewOverview(q.js)
-	if shards, err := over.Shards(q.ctx()); err != nil || len(shards) != 0 {
+	if shards, err := q.states(over); err != nil || len(shards) != 0 {
 		t.Fatalf("before there is a queue: %v, %v", shards, err)
 	}
 	topology := q.open(stream.Config{Shards: 2, MaxBytes: 8 << 20})
@@ -24,7 +29,7 @@ func TestOverviewShowsWhatWaitsInEachShard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	shards, err := over.Shards(q.ctx())
+	shards, err := q.states(over)
 	if err != nil || len(shards) != 4 {
 		t.Fatalf("%d shards, %v", len(shards), err)
 	}
@@ -38,7 +43,7 @@ func TestOverviewShowsWhatWaitsInEachShard(t *testing.T) {
 		t.Fatalf("no shard has three messages: %+v", shards)
 	}
 	q.commit(topology, busy, 2)
-	shards, err = over.Shards(q.ctx())
+	shards, err = q.states(over)
 	if err != nil {
 		t.Fatal(err)
 	}

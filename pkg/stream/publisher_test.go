@@ -196,7 +196,7 @@ func TestLargeBodyIsStoredWholeInOneStream(t *testing.T) {
 	if again, err := p.Publish(q.ctx(), m); err != nil || !again.Duplicate {
 		t.Errorf("the repeat, cut in other places, got %+v, %v; want a duplicate", again, err)
 	}
-	if info, err := topology.Lag(q.ctx(), "LOGS_0"); err != nil || info.Messages != 3 {
+	if info, err := q.lag(topology, "LOGS_0"); err != nil || info.Messages != 3 {
 		t.Errorf("%d messages are stored, %v; want 3", info.Messages, err)
 	}
 }
@@ -220,7 +220,7 @@ func TestFullStreamRefusesAndKeepsWhatItHas(t *testing.T) {
 			if err := publish(16); !errors.Is(err, stream.ErrFull) || errors.Is(err, stream.ErrUnknown) {
 				t.Fatalf("a large body with room for some of it got %v, want ErrFull", err)
 			}
-			if info, err := topology.Lag(q.ctx(), "LOGS_0"); err != nil || info.Messages != 20 {
+			if info, err := q.lag(topology, "LOGS_0"); err != nil || info.Messages != 20 {
 				t.Fatalf("%d messages after the refusal, %v; want 20", info.Messages, err)
 			}
 		}

@@ -7,6 +7,11 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
+func (q *queue) purge(topology *stream.Topology, name string, below uint64) (uint64, error) {
+	ctx := q.ctx()
+	return answered(ctx, func() (uint64, error) { return topology.Purge(ctx, name, below) })
+}
+
 func TestPurgeKeepsTheUnreadAndTheReplayWindow(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -35,11 +40,11 @@ func TestPurgeKeepsTheUnreadAndTheReplayWindow(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			purged, err := topology.Purge(q.ctx(), "LOGS_0", test.below)
+			purged, err := q.purge(topology, "LOGS_0", test.below)
 			if err != nil || purged != test.purged {
 				t.Errorf("purged %d, %v; want %d", purged, err, test.purged)
 			}
-			if info, err := topology.Lag(q.ctx(), "LOGS_0"); err != nil || info.FirstSeq != test.first || info.LastSeq != 10 {
+			if info, err := q.lag(topology, "LOGS_0"); err != nil || info.FirstSeq != test.first || info.LastSeq != 10 {
 				t.Errorf("holds %d to %d, %v; want %d to 10", info.FirstSeq, info.LastSeq, err, test.first)
 			}
 		})
@@ -56,11 +61,11 @@ func TestPurgeFindsTheAgeInTheMiddle(t *testing.T) {
 	q.fill(p, 5)
 	windowed := q.open(stream.Config{ReplayAge: time.Since(between)})
 	// The window slides on while it is looked at, so a little more may go.
-	purged, err := windowed.Purge(q.ctx(), "LOGS_0", 11)
+	purged, err := q.purge(windowed, "LOGS_0", 11)
 	if err != nil || purged < 5 {
 		t.Errorf("purged %d, %v; want 5 or more", purged, err)
 	}
-	_, err = topology.Purge(q.ctx(), "LOGS_0", 11)
+	_, err = q.purge(topology, "LOGS_0", 11)
 	if err != nil {
 		t.Error(err)
 	}

@@ -24,6 +24,17 @@ func written(t *testing.T) (*queue, *stream.Topology) {
 	return q, topology
 }
 
+// rewind is Rewind at a time, which may be broken off and called again.
+func (q *queue) rewind(topology *stream.Topology, newest stream.Stored, now time.Time) (moved []stream.Rewound, err error) {
+	ctx := q.ctx()
+	err = done(ctx, func() error {
+		some, err := topology.RewindAt(ctx, newest, now)
+		moved = append(moved, some...)
+		return err
+	})
+	return moved, err
+}
+
 func TestRewindHasStoredAgainWhatTheTablesLack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -50,14 +61,14 @@ func TestRewindHasStoredAgainWhatTheTablesLack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := topology.Rewind(q.ctx(), tables{"LOGS_0": c.row}.last)
+			got, err := q.rewind(topology, tables{"LOGS_0": c.row}.last, time.Now())
 			if err != nil || fmt.Sprint(got) != c.want {
 				t.Fatalf("got %v, %v, want %s", got, err, c.want)
 			}
 			if p := q.takeOver(topology.Ledger()); p.Committed != c.committed {
 				t.Errorf("the writer goes on after %d, want %d", p.Committed, c.committed)
 			}
-			again, err := topology.Rewind(q.ctx(), tables{"LOGS_0": c.row}.last)
+			again, err := q.rewind(topology, tables{"LOGS_0": c.row}.last, time.Now())
 			if err != nil || len(again) > 0 && again[0].First <= c.committed {
 				t.Errorf("once more: %v, %v", again, err)
 			}
@@ -76,10 +87,10 @@ func TestRewindWaitsForInsertsThatAreOnTheirWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	have := tables{"LOGS_0": 4}
-	if got, err := topology.Rewind(q.ctx(), have.last); err == nil || !strings.Contains(err.Error(), "LOGS_0 may be on its way") {
+	if got, err := q.rewind(topology, have.last, time.Now()); err == nil || !strings.Contains(err.Error(), "LOGS_0 may be on its way") {
 		t.Errorf("right after the intent: %v, %v", got, err)
 	}
-	got, err := topology.RewindAt(q.ctx(), have.last, time.Now().Add(2*time.Minute))
+	got, err := q.rewind(topology, have.last, time.Now().Add(2*time.Minute))
 	if err != nil || fmt.Sprint(got) != "[{LOGS_0 5 10 0}]" {
 		t.Fatalf("later: %v, %v", got, err)
 	}
@@ -99,7 +110,7 @@ func TestRewindRefusesWhileAWriterRuns(t *testing.T) {
 	ended := make(chan error, 1) // one: Run returns once
 	go func() { ended <- presence.Run(ctx) }()
 	q.members(stream.NewOverview(q.js), 1)
-	if got, err := topology.Rewind(q.ctx(), tables{}.last); err == nil || !strings.Contains(err.Error(), "writer runs") {
+	if got, err := q.rewind(topology, tables{}.last, time.Now()); err == nil || !strings.Contains(err.Error(), "writer runs") {
 		t.Errorf("got %v, %v", got, err)
 	}
 	stop()
@@ -115,7 +126,7 @@ func TestRewindMovesNothingWhereNobodyKnowsWhatIsStored(t *testing.T) {
 	t.Parallel()
 	q, topology := written(t)
 	away := errors.New("no answer")
-	_, err := topology.Rewind(q.ctx(), func(context.Context, stream.Kind, int, uint64) (uint64, error) { return 0, away })
+	_, err := q.rewind(topology, func(context.Context, stream.Kind, int, uint64) (uint64, error) { return 0, away }, time.Now())
 	if p := q.takeOver(topology.Ledger()); !errors.Is(err, away) || p.Committed != 10 {
 		t.Errorf("got %v, and the ledger is at %d", err, p.Committed)
 	}

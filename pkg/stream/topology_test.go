@@ -115,7 +115,7 @@ func TestOpenAppliesALimitThatWasChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		info, err := topology.Lag(q.ctx(), "LOGS_0")
+		info, err := q.lag(topology, "LOGS_0")
 		if err != nil || info.MaxBytes != 32<<20 {
 			t.Errorf("given %d: limit %d, %v; want 32 MiB", given, info.MaxBytes, err)
 		}
@@ -139,11 +139,16 @@ func TestConfigNamesTheBadSetting(t *testing.T) {
 	}
 }
 
+func (q *queue) healthy(topology *stream.Topology) error {
+	ctx := q.ctx()
+	return done(ctx, func() error { return topology.Healthy(ctx) })
+}
+
 func TestHealthyTellsAFullStreamAndALostQueue(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.open(stream.Config{Shards: 1, MaxBytes: 1 << 20})
-	if err := topology.Healthy(q.ctx()); err != nil {
+	if err := q.healthy(topology); err != nil {
 		t.Fatal(err)
 	}
 	p := q.publisher(topology, stream.PublisherConfig{})
@@ -153,11 +158,11 @@ func TestHealthyTellsAFullStreamAndALostQueue(t *testing.T) {
 			break
 		}
 	}
-	if err := topology.Healthy(q.ctx()); !errors.Is(err, stream.ErrFull) || !strings.Contains(err.Error(), "EVENTS_0") {
+	if err := q.healthy(topology); !errors.Is(err, stream.ErrFull) || !strings.Contains(err.Error(), "EVENTS_0") {
 		t.Errorf("got %v, want ErrFull naming EVENTS_0", err)
 	}
 	q.nc.Close()
-	if err := topology.Healthy(q.ctx()); !errors.Is(err, stream.ErrUnavailable) {
+	if err := q.healthy(topology); !errors.Is(err, stream.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 }

@@ -77,9 +77,6 @@ func closed(stop <-chan struct{}) bool {
 	}
 }
 
-// breathe keeps a sender from filling the disk.
-func breathe() { <-time.After(2 * time.Millisecond) }
-
 // note keeps what became of a body.
 func (s *sent) note(body string, err error) {
 	s.mu.Lock()
@@ -107,7 +104,7 @@ func (tr *traffic) begin(ctx context.Context) (end func() error) {
 	return func() error {
 		close(stop)
 		err := senders.Wait()
-		info, lagErr := tr.topology.Lag(ctx, "LOGS_0")
+		info, lagErr := answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "LOGS_0") })
 		last <- info.LastSeq
 		close(beating)
 		return errors.Join(err, lagErr, readers.Wait())
@@ -178,7 +175,7 @@ func (tr *traffic) beat(ctx context.Context, stop <-chan struct{}) error {
 		select {
 		case <-tick.C:
 		case <-stop:
-			return leases.Leave(ctx)
+			return done(ctx, func() error { return leases.Leave(ctx) })
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -220,11 +217,11 @@ func (s *sent) check(t *testing.T, stored string) {
 func (tr *traffic) check(ctx context.Context) {
 	tr.t.Helper()
 	tr.logs.check(tr.t, tr.read.String())
-	info, err := tr.topology.Lag(ctx, "EVENTS_0")
+	info, err := answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "EVENTS_0") })
 	if err != nil {
 		tr.t.Fatal(err)
 	}
-	deliveries, err := tr.topology.Refetch(ctx, "EVENTS_0", 1, info.LastSeq)
+	deliveries, err := answered(ctx, func() ([]stream.Delivery, error) { return tr.topology.Refetch(ctx, "EVENTS_0", 1, info.LastSeq) })
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -233,7 +230,7 @@ func (tr *traffic) check(ctx context.Context) {
 		stored.Write(delivery.Data)
 	}
 	tr.events.check(tr.t, stored.String())
-	if info, err = tr.topology.Lag(ctx, "LOGS_0"); err != nil {
+	if info, err = answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "LOGS_0") }); err != nil {
 		tr.t.Fatal(err)
 	}
 	position, err := tr.topology.Ledger().TakeOver(ctx, stream.WriterKey("LOGS_0"))
