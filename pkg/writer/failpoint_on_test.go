@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -45,7 +44,7 @@ func inherited(t *testing.T) *bench {
 	if b.topology, err = stream.Open(t.Context(), js, stream.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	if b.client, err = clickhouse.Open(clickhouse.Config{URL: os.Getenv(clickhouseVariable)}); err != nil {
+	if b.client, err = openClickHouse(os.Getenv(clickhouseVariable)); err != nil {
 		t.Fatal(err)
 	}
 	return b

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func (b *bench) shared(t *testing.T, want []int, writers ...*Writer) time.Durati
 		if slices.Equal(have, want) {
 			return time.Since(began)
 		}
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > patience {
 			t.Fatalf("the shards are worked %v, want %v", have, want)
 		}
 		<-time.After(10 * time.Millisecond)
@@ -47,26 +48,23 @@ func (b *bench) shared(t *testing.T, want []int, writers ...*Writer) time.Durati
 // flood publishes until it is stopped, and then tells how many rows it were.
 func (b *bench) flood(t *testing.T) (stop func() int) {
 	t.Helper()
-	quit, done := make(chan struct{}), make(chan int, 1) // one: the sum
-	go func() {
-		sum := 0
-		defer func() { done <- sum }()
-		for {
-			select {
-			case <-quit:
-				return
-			default:
+	sum := 0
+	stopped := b.run(t, func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			if err := b.send(context.WithoutCancel(ctx), stream.Logs, logs(fmt.Sprint("row ", sum), 7), 7); err != nil {
+				return err
 			}
-			b.publish(t, fmt.Sprint("row ", sum), 7)
 			sum += 7
 			<-time.After(10 * time.Millisecond) // as much as the checks can read back
 		}
-	}()
-	return func() int { close(quit); return <-done }
+		return nil
+	})
+	return func() int { stopped(); return sum }
 }
 
 // The figures of a real beat: what an operator sees who adds a writer, stops
-// one or loses one, with rows flowing all the time.
+// one or loses one, with rows flowing all the time. A quiet machine takes 1 to
+// 8 s for each; a busy one stands still for longer than that by itself.
 func TestWritersShareTheShardsAndStoreEveryRowOnce(t *testing.T) {
 	t.Parallel()
 	b := newBenchOf(t, 4)
@@ -92,7 +90,7 @@ func TestWritersShareTheShardsAndStoreEveryRowOnce(t *testing.T) {
 	checkOnce(t, b.lines(t), rows)
 	t.Logf("alone %s, added %s, stopped %s, lost %s, %d rows", alone, added, stopped, lost, rows)
 	for what, took := range map[string]time.Duration{"alone": alone, "added": added, "stopped": stopped, "lost": lost} {
-		if took > 10*time.Second {
+		if took > time.Minute {
 			t.Errorf("%s: it took %s", what, took)
 		}
 	}
@@ -149,11 +147,13 @@ func TestPausedWriterThatWakesLateDoesNoHarm(t *testing.T) {
 	first := b.writer(t, quick(), b.client)
 	p := &paused{Sink: b.client, Leases: first.deps.Leases, reached: make(chan struct{}, 1), let: make(chan struct{})}
 	first.deps.Leases = p
+	wake := sync.OnceFunc(func() { close(p.let) })
 	for _, worker := range first.shards[0].workers {
 		worker.deps.Sink = p
 	}
 	b.publish(t, "a", 20)
 	b.run(t, first.Run)
+	t.Cleanup(wake) // before it is stopped, which waits for its insert
 	for deadline := time.Now().Add(patience); len(p.reached) == 0; <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing was inserted")
@@ -165,7 +165,7 @@ func TestPausedWriterThatWakesLateDoesNoHarm(t *testing.T) {
 		b.publish(t, fmt.Sprint("b", i), 20)
 	}
 	b.settled(t)
-	close(p.let)
+	wake()
 	b.shared(t, []int{0, 1}, first, second)
 	b.publish(t, "c", 20)
 	b.settled(t)
@@ -212,7 +212,7 @@ func TestLeasesThatCannotBeReadStopNobody(t *testing.T) {
 	b.publish(t, "a", 5)
 	b.stored(t, 5)
 	broken.fail.Store(true)
-	b.alarm(t, w)
+	b.alarm(t, w, "nobody answers")
 	b.publish(t, "b", 5)
 	checkOnce(t, b.stored(t, 10), 10)
 }
@@ -224,15 +224,16 @@ func TestWriterLeavesNothingRunning(t *testing.T) {
 	stop := b.run(t, b.writer(t, quick(), b.client).Run)
 	b.stored(t, 5)
 	stop()
-	goleak.VerifyNone(t, ignore,
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*Server).startGoRoutine.func1"),
-		// The test's own server ends a consumer's goroutines when it gets to it.
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*consumer).loopAndGatherMsgs"),
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*consumer).processInboundAcks"),
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*consumer).processInboundNextMsgReqs"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop"))
+	answered(t, func() (any, error) { // each time it waits for half a second
+		return nil, goleak.Find(ignore, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*Server).startGoRoutine.func1"),
+			// The test's own server ends a consumer's goroutines when it gets to it.
+			goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*consumer).loopAndGatherMsgs"),
+			goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*consumer).processInboundAcks"),
+			goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*consumer).processInboundNextMsgReqs"),
+			goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+			goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+			goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop"))
+	})
 }
 
 // Whoever comes and goes: where all see the same and do as planned, nobody has

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,9 +23,6 @@ import (
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
-
-// patience bounds every wait of these tests; on a good day none comes near it.
-const patience = 30 * time.Second
 
 // bench is a queue and a ClickHouse of the test's own, both real.
 type bench struct {
@@ -60,7 +58,7 @@ func newBenchOf(t *testing.T, shards int) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.client, err = clickhouse.Open(clickhouse.Config{URL: b.url})
+	b.client, err = openClickHouse(b.url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,12 +66,17 @@ func newBenchOf(t *testing.T, shards int) *bench {
 	if err := b.client.Migrate(ctx); err != nil {
 		t.Fatal(err)
 	}
-	b.publisher, err = stream.NewPublisher(b.topology, stream.PublisherConfig{})
+	b.publisher, err = stream.NewPublisher(b.topology, stream.PublisherConfig{AckTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.run(t, b.publisher.Run)
 	return b
+}
+
+// openClickHouse is a client that waits for an engine on a busy machine.
+func openClickHouse(url string) (*clickhouse.Client, error) {
+	return clickhouse.Open(clickhouse.Config{URL: url, DialTimeout: patience, ReadTimeout: patience, InsertTimeout: patience})
 }
 
 // run runs a part until the test ends or stop is called.
@@ -118,19 +121,31 @@ func (b *bench) writer(t *testing.T, cfg Config, sink Sink) *Writer {
 // publish puts a message of so many logs on the queue.
 func (b *bench) publish(t *testing.T, name string, rows int) {
 	t.Helper()
+	if err := b.send(t.Context(), stream.Logs, logs(name, rows), rows); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logs is a message of so many logs.
+func logs(name string, rows int) []byte {
 	var batch record.Batch
 	batch.Reset(record.KindLog, "shop~00000000", 30)
 	for i := range rows {
 		batch.AppendLog(&record.Log{Timestamp: time.Now().UnixNano(), Application: "api", Severity: "INFO", SeverityNumber: 9, Data: fmt.Sprintf("%s %d", name, i)})
 	}
-	b.put(t, stream.Logs, record.AppendBatch(nil, &batch), rows)
+	return record.AppendBatch(nil, &batch)
 }
 
 func (b *bench) put(t *testing.T, kind stream.Kind, payload []byte, rows int) {
 	t.Helper()
-	if _, err := b.publisher.Publish(t.Context(), stream.Message{Kind: kind, Project: "shop~00000000", Parts: [][]byte{payload}, Records: rows}); err != nil {
+	if err := b.send(t.Context(), kind, payload, rows); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (b *bench) send(ctx context.Context, kind stream.Kind, payload []byte, rows int) error {
+	_, err := b.publisher.Publish(ctx, stream.Message{Kind: kind, Project: "shop~00000000", Parts: [][]byte{payload}, Records: rows})
+	return err
 }
 
 // stored waits for so many logs and is their lines, sorted.
@@ -315,18 +330,18 @@ func (b *bench) settled(t *testing.T) {
 	}
 }
 
+// positions is the whole ledger.
+func (b *bench) positions(t *testing.T) map[string]stream.Position {
+	t.Helper()
+	return answered(t, func() (map[string]stream.Position, error) { return b.topology.Ledger().Positions(t.Context()) })
+}
+
 // behind names a stream that is not committed to its end.
 func (b *bench) behind(t *testing.T) string {
 	t.Helper()
-	positions, err := b.topology.Ledger().Positions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	positions := b.positions(t)
 	for _, name := range append(b.topology.Streams(stream.Logs), b.topology.Streams(stream.Events)...) {
-		info, err := b.topology.Lag(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := answered(t, func() (stream.Info, error) { return b.topology.Lag(t.Context(), name) })
 		if p := positions[stream.WriterKey(name)]; p.Committed != info.LastSeq || p.Intent != nil {
 			return fmt.Sprintf("%s: committed %d of %d", name, p.Committed, info.LastSeq)
 		}
@@ -351,7 +366,7 @@ func TestNextWriterFinishesTheIntentWithTheSameCut(t *testing.T) {
 	cfg.FlushTimeout = time.Millisecond
 	stop := b.run(t, b.writer(t, cfg, dying).Run)
 	b.publish(t, "before", 40)
-	<-stored
+	told(t, "the first insert", stored)
 	stop()
 	for i := range 5 {
 		b.publish(t, fmt.Sprint("after ", i), 40)
@@ -374,9 +389,9 @@ func TestMessageThatIsNoBatchIsBuriedAloneAndNeighboursAreStored(t *testing.T) {
 	b.run(t, b.writer(t, quick(), b.client).Run)
 	b.settled(t)
 	checkOnce(t, b.lines(t), 10)
-	info, err := b.topology.Lag(t.Context(), stream.DeadStream)
-	if err != nil || info.Messages != 2 {
-		t.Fatalf("dead letters: %+v, %v", info, err)
+	info := answered(t, func() (stream.Info, error) { return b.topology.Lag(t.Context(), stream.DeadStream) })
+	if info.Messages != 2 {
+		t.Fatalf("dead letters: %+v", info)
 	}
 }
 
@@ -404,19 +419,37 @@ func TestStopFlushesTheBatchInHand(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	cfg := DefaultConfig()
-	cfg.Batch.Age, cfg.Batch.Idle = time.Hour, time.Hour
+	cfg.Batch.Age, cfg.Batch.Idle, cfg.FlushTimeout = time.Hour, time.Hour, patience
 	w := b.writer(t, cfg, b.client)
+	taken := make(chan struct{})
+	worker, tell := w.shards[0].workers[0], sync.OnceFunc(func() { close(taken) })
+	open := worker.open
+	worker.open = func(ctx context.Context, from uint64) (source, error) {
+		s, err := open(ctx, from)
+		return &attentive{source: s, tell: tell}, err
+	}
 	stop := b.run(t, w.Run)
 	b.publish(t, "a", 20)
-	for deadline := time.Now().Add(patience); len(b.lines(t)) == 0 && time.Now().Before(deadline); {
-		// Nothing is flushed by age; the stop alone does it, once the message
-		// has come, which the writer's own goroutine alone could tell.
-		stop()
-		if len(b.lines(t)) == 0 {
-			stop = b.run(t, b.writer(t, cfg, b.client).Run)
-		}
-	}
+	told(t, "the message to be in the batch in hand", taken)
+	stop() // nothing is flushed by age; this alone does it
 	checkOnce(t, b.lines(t), 20)
+}
+
+// attentive tells when it is asked for more after a message, which is in the
+// batch in hand then.
+type attentive struct {
+	source
+	came bool
+	tell func()
+}
+
+func (a *attentive) Next(ctx context.Context) (stream.Delivery, error) {
+	if a.came {
+		a.tell()
+	}
+	d, err := a.source.Next(ctx)
+	a.came = a.came || err == nil
+	return d, err
 }
 
 func TestLostQueueStopsTheStreamAndSaysSo(t *testing.T) {
@@ -433,15 +466,7 @@ func TestLostQueueStopsTheStreamAndSaysSo(t *testing.T) {
 	w := b.writer(t, quick(), b.client)
 	b.run(t, w.Run)
 	b.publish(t, "a", 1)
-	for deadline := time.Now().Add(patience); w.Ready(t.Context()) == nil; {
-		if time.Now().After(deadline) {
-			t.Fatal("the writer is ready")
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-	if err := w.Ready(t.Context()); !strings.Contains(err.Error(), "LOGS_0") {
-		t.Fatalf("%v does not name the stream", err)
-	}
+	b.alarm(t, w, "LOGS_0", "lost")
 	if lines := b.lines(t); len(lines) != 0 {
 		t.Fatalf("stored under sequences that were used before: %q", lines)
 	}
