@@ -262,24 +262,32 @@ func (b *bucket) scanOnce(ctx context.Context, filter string, each func(jetstrea
 	}
 }
 
-// drainTimeout bounds the wait for a stopped watch; the client ends it at once.
+// drainTimeout bounds the wait for a stopped watch to say something; the client
+// ends it at once.
 const drainTimeout = 100 * time.Millisecond
 
 // stopWatch ends a watch. What is still under way is taken from it, since the
 // client's goroutine would wait for ever for somebody to do so.
 func stopWatch(watch jetstream.KeyWatcher) {
 	_ = watch.Stop() // fails only where the connection is gone, and the watch with it
+	for drain(watch.Updates()) {
+	}
+}
+
+// drain takes an update and tells whether there may be more.
+func drain(updates <-chan jetstream.KeyValueEntry) (more bool) {
 	late := time.NewTimer(drainTimeout)
 	defer late.Stop()
-	for {
-		select {
-		case _, open := <-watch.Updates():
-			if !open {
-				return
-			}
-		case <-late.C:
-			return
-		}
+	select {
+	case _, open := <-updates:
+		return open
+	case <-late.C:
+	}
+	select { // the time may be over because this process stood still
+	case _, open := <-updates:
+		return open
+	default:
+		return false
 	}
 }
 

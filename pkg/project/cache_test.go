@@ -22,7 +22,7 @@ const promise = 2 * time.Second
 // asks again while nobody can tell.
 func ask(t testing.TB, c *Cache, token string) (identity Identity, err error) {
 	t.Helper()
-	eventually(t, 20*time.Second, func() bool {
+	eventually(t, func() bool {
 		identity, err = c.Authenticate(t.Context(), token)
 		return !errors.Is(err, ErrUnavailable)
 	})
@@ -54,22 +54,25 @@ func TestCacheAsksEachLayerOnce(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	token, value := newToken(t, store, "demo")
-	shared := NewMemoryShared() // which a busy machine does not make late
-
-	first := newCache(t, store, shared)
-	follow(t, first)
-	for range 3 {
-		if identity := known(t, first, value); identity.TokenID != token.ID || identity.ProjectID != token.ProjectID {
-			t.Fatalf("%+v", identity)
+	var first, second *Cache
+	eventually(t, func() bool {
+		shared := NewMemoryShared() // which a busy machine does not make late
+		first, second = newCache(t, store, shared), newCache(t, store, shared)
+		follow(t, first)
+		follow(t, second)
+		firstCalm, secondCalm := undisturbed(first), undisturbed(second)
+		for range 3 {
+			if identity := known(t, first, value); identity.TokenID != token.ID || identity.ProjectID != token.ProjectID {
+				t.Fatalf("%+v", identity)
+			}
 		}
-	}
-	if s := first.Stats(); answered(s) != 1 || s.Hits != 2 || s.SharedHits != 0 {
+		if known(t, second, value) != known(t, first, value) {
+			t.Error("two processes disagree")
+		}
+		return firstCalm() && secondCalm()
+	})
+	if s := first.Stats(); answered(s) != 1 || s.Hits != 3 || s.SharedHits != 0 {
 		t.Errorf("the first process: %+v", s)
-	}
-	second := newCache(t, store, shared)
-	follow(t, second)
-	if known(t, second, value) != known(t, first, value) {
-		t.Error("two processes disagree")
 	}
 	if s := second.Stats(); s.LookUps != 0 || s.SharedHits != 1 || s.SharedErrors != 0 {
 		t.Errorf("the second process: %+v", s)
@@ -117,8 +120,8 @@ func TestCacheLooksATokenUpOnceForManyCallers(t *testing.T) {
 	store := newStore(t)
 	_, value := newToken(t, store, "demo")
 	cache := newCache(t, store, NewMemoryShared())
-	cache.allowed = time.Minute
-	follow(t, cache)
+	cache.allowed = patience
+	stopClock(cache) // for callers that come late
 	slow := slowDown(store)
 	var callers sync.WaitGroup
 	for range 200 {
@@ -147,7 +150,7 @@ func TestTokenRevokedDuringItsLookUpIsNotRemembered(t *testing.T) {
 	token, value := newToken(t, store, "demo")
 	admin := *store
 	cache := newCache(t, store, NewMemoryShared())
-	cache.allowed = time.Minute
+	cache.allowed = patience
 	follow(t, cache)
 	slow := slowDown(store)
 	letGo := sync.OnceFunc(func() { close(slow.release) })
@@ -159,17 +162,17 @@ func TestTokenRevokedDuringItsLookUpIsNotRemembered(t *testing.T) {
 		first <- err
 	}()
 	<-slow.read // the look-up has the token's document in its hands
-	changes := cache.Stats().Changes
+	changes := cache.changes.Load()
 	if err := admin.DeleteToken(t.Context(), "demo", token.ID); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, promise, func() bool { return cache.Stats().Changes > changes })
+	eventually(t, func() bool { return cache.changes.Load() > changes })
 	late := make(chan bool, 1) // one answer
 	go func() {
 		_, err := cache.Authenticate(context.Background(), value)
 		late <- errors.Is(err, ErrUnknownToken)
 	}()
-	eventually(t, promise, func() bool { return len(slow.read) > 0 }) // it has a look-up of its own
+	eventually(t, func() bool { return len(slow.read) > 0 }) // it has a look-up of its own
 	letGo()
 	if err := <-first; err != nil {
 		t.Fatalf("the look-up that began before: %v", err)
@@ -304,26 +307,56 @@ func TestChangesReachTheCacheAtOnce(t *testing.T) {
 	if _, err := store.ChangeSettings(t.Context(), "demo", func(s *Settings) { s.RetentionDays = 7 }); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, promise, func() bool { return known(t, cache, value).RetentionDays == 7 })
+	eventually(t, func() bool { return known(t, cache, value).RetentionDays == 7 })
 
-	later := NewToken()
-	for range 2 {
-		if !isUnknown(t, cache, later.Reveal()) {
-			t.Error("a token was accepted before it was made")
-		}
-	}
-	if s := cache.Stats(); answered(s) != 3 {
-		t.Errorf("an unknown token was looked up more than once: %+v", s)
-	}
+	later := unknownToken(t, cache)
 	if _, err := store.AddToken(t.Context(), "demo", "later", later); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, promise, func() bool { return !isUnknown(t, cache, later.Reveal()) })
+	eventually(t, func() bool { return !isUnknown(t, cache, later.Reveal()) })
 
 	if _, err := store.DeleteProject(t.Context(), "demo"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, promise, func() bool { return isUnknown(t, cache, value) && isUnknown(t, cache, later.Reveal()) })
+	deleted := time.Now()
+	refusedInTime(t, cache, value, deleted)
+	refusedInTime(t, cache, later.Reveal(), deleted)
+}
+
+// unknownToken is a token of which the cache remembers that it is nobody's.
+func unknownToken(t *testing.T, cache *Cache) (token Secret) {
+	t.Helper()
+	eventually(t, func() bool {
+		token = NewToken()
+		calm, before := undisturbed(cache), answered(cache.Stats())
+		for range 2 {
+			if !isUnknown(t, cache, token.Reveal()) {
+				t.Error("a token was accepted before it was made")
+			}
+		}
+		if n := answered(cache.Stats()) - before; calm() && n != 1 {
+			t.Errorf("an unknown token was looked up %d times", n)
+		}
+		return calm()
+	})
+	return token
+}
+
+// refusedInTime waits until the token is refused, and fails the test where it
+// was accepted of a request that came later after its end than promised.
+func refusedInTime(t *testing.T, cache *Cache, token string, ended time.Time) {
+	t.Helper()
+	eventually(t, func() bool {
+		asked := time.Now()
+		_, err := cache.Authenticate(t.Context(), token)
+		if late := asked.Sub(ended); err == nil && late > promise {
+			t.Fatalf("accepted %s after its end", late)
+		}
+		if err != nil && !errors.Is(err, ErrUnknownToken) && !errors.Is(err, ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return errors.Is(err, ErrUnknownToken)
+	})
 }
 
 func TestFloodOfUnknownTokensDisplacesNoKnownOne(t *testing.T) {
@@ -334,7 +367,7 @@ func TestFloodOfUnknownTokensDisplacesNoKnownOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	follow(t, cache)
+	stopClock(cache)
 	known(t, cache, value)
 	for range 500 {
 		if !isUnknown(t, cache, NewToken().Reveal()) {
@@ -361,7 +394,7 @@ func TestCacheWithoutAWatchIsRightAllTheSame(t *testing.T) {
 	if err := store.DeleteToken(t.Context(), "demo", token.ID); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, promise, func() bool { return isUnknown(t, cache, value) })
+	refusedInTime(t, cache, value, time.Now())
 }
 
 // deafFeed has a first watch that tells nothing, as one whose consumer is gone.
@@ -393,8 +426,8 @@ func TestWatchThatTellsNothingIsFoundOut(t *testing.T) {
 	if err := store.DeleteToken(t.Context(), "demo", token.ID); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, promise, func() bool { return isUnknown(t, cache, value) })
-	eventually(t, 2*promise, func() bool { s := cache.Stats(); return s.Watches > 1 && s.Following })
+	refusedInTime(t, cache, value, time.Now())
+	eventually(t, func() bool { s := cache.Stats(); return s.Watches > 1 && s.Following })
 }
 
 func TestPartitionedProcessRefusesARevokedTokenInTime(t *testing.T) {
@@ -434,11 +467,11 @@ func TestPartitionedProcessRefusesARevokedTokenInTime(t *testing.T) {
 	}
 
 	wire.set(false)
-	eventually(t, 10*time.Second, func() bool { _, err := cache.Authenticate(t.Context(), goodValue); return err == nil })
-	if _, err := cache.Authenticate(t.Context(), goneValue); !errors.Is(err, ErrUnknownToken) {
-		t.Errorf("the revoked token afterwards: %v", err)
+	known(t, cache, goodValue)
+	if !isUnknown(t, cache, goneValue) {
+		t.Error("the revoked token was accepted afterwards")
 	}
-	eventually(t, 10*time.Second, func() bool { return cache.Stats().Following })
+	eventually(t, func() bool { return cache.Stats().Following })
 }
 
 func TestCacheComesBackAfterTheRecordRestarts(t *testing.T) {
@@ -452,12 +485,13 @@ func TestCacheComesBackAfterTheRecordRestarts(t *testing.T) {
 	cache := newCache(t, store, NewMemoryShared())
 	follow(t, cache)
 	known(t, cache, value)
+	wire.retarget("")
 	stopNATS(t, server)
-	eventually(t, 10*time.Second, func() bool { return !cache.Stats().Following })
+	eventually(t, func() bool { return !cache.Stats().Following })
 
 	again := restartNATS(t, dir, token)
 	wire.retarget(again.Addr())
-	eventually(t, 20*time.Second, func() bool { return cache.Stats().Following })
+	eventually(t, func() bool { return cache.Stats().Following })
 	known(t, cache, value)
 }
 
@@ -475,11 +509,12 @@ func TestGoodTokensWorkOnWhateverRedisDoes(t *testing.T) {
 	known(t, cache, warm)
 
 	redis.Pause(t)
+	awake, recovered := redistest.StartAwake(t), strings.Count(log.String(), "shared token cache recovered")
 	for i, project := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		_, cold := newToken(t, store, project)
-		began := time.Now()
+		began := awake.Time()
 		known(t, cache, cold)
-		if took := time.Since(began); took > promise { // untuned: 5 s
+		if took := awake.Time() - began; took > promise { // untuned: 5 s
 			t.Errorf("cold token %d took %s with a frozen Redis", i, took)
 		}
 	}
@@ -487,15 +522,16 @@ func TestGoodTokensWorkOnWhateverRedisDoes(t *testing.T) {
 	if s := cache.Stats(); s.SharedErrors == 0 {
 		t.Errorf("nothing was counted: %+v", s)
 	}
-	if n := strings.Count(log.String(), "shared token cache failed"); n != 1 {
-		t.Errorf("logged %d times:\n%s", n, log)
+	// Before it was paused, it may have been slow and come back.
+	if n := strings.Count(log.String(), "shared token cache failed"); n != recovered+1 {
+		t.Errorf("logged %d times after %d recoveries:\n%s", n, recovered, log)
 	}
 
 	redis.Kill(t)
 	_, cold := newToken(t, store, "killed")
 	known(t, cache, cold)
 	redis.Restart(t)
-	eventually(t, 10*time.Second, func() bool {
+	eventually(t, func() bool {
 		_, cold, err := store.CreateToken(t.Context(), "killed", "more")
 		return err == nil && known(t, cache, cold.Reveal()).ProjectName == "killed" &&
 			strings.Contains(log.String(), "shared token cache recovered")
@@ -519,11 +555,11 @@ func TestRedisThatSleptThroughARevocationIsNotBelieved(t *testing.T) {
 	if err := store.DeleteToken(t.Context(), "demo", token.ID); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, promise, func() bool { return isUnknown(t, first, value) })
+	refusedInTime(t, first, value, time.Now())
 	// What asked Redis to forget the token is gone with its connection.
 	redis.Resume(t)
 	entry := sharedEntry{AsOf: first.removed.Load() - 1, Holding: holding{TokenID: token.ID, ProjectName: "demo"}}
-	eventually(t, 10*time.Second, func() bool {
+	eventually(t, func() bool {
 		first.shared.store(t.Context(), mustDigest(t, value).ID(), entry)
 		_, found, _ := first.shared.load(t.Context(), mustDigest(t, value).ID())
 		return found

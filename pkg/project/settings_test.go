@@ -114,7 +114,7 @@ func TestChangedSettingsReachEveryProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, cache := range caches {
-			eventually(t, promise, func() bool {
+			eventually(t, func() bool {
 				got := known(t, cache, value)
 				return got.Quotas == p.Settings.Quotas(defaults) && got.OnQuota == p.Settings.OnQuota &&
 					got.StderrAs == p.Settings.StderrAs && got.RetentionDays == p.Settings.RetentionDays
@@ -126,17 +126,26 @@ func TestChangedSettingsReachEveryProcess(t *testing.T) {
 func TestChangedDefaultsCountAtOnceInSpiteOfASharedCache(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t, t.TempDir())
-	shared := NewMemoryShared()
 	_, value := newToken(t, connect(t, server.URL()), "demo")
-	for _, rate := range []int64{10, 20} {
-		cache := newCache(t, connectWith(t, server.URL(), StoreConfig{Defaults: Quotas{Rate: rate}}), shared)
-		follow(t, cache)
-		if identity := known(t, cache, value); identity.Quotas.Rate != rate {
-			t.Errorf("a process with the default %d: %+v", rate, identity)
+	slow := connectWith(t, server.URL(), StoreConfig{Defaults: Quotas{Rate: 10}})
+	fast := connectWith(t, server.URL(), StoreConfig{Defaults: Quotas{Rate: 20}})
+	var second *Cache
+	eventually(t, func() bool {
+		shared := NewMemoryShared()
+		first := newCache(t, slow, shared)
+		second = newCache(t, fast, shared)
+		follow(t, first)
+		follow(t, second)
+		firstCalm, secondCalm := undisturbed(first), undisturbed(second)
+		for i, cache := range []*Cache{first, second} {
+			if rate := known(t, cache, value).Quotas.Rate; rate != int64(10*(i+1)) {
+				t.Errorf("process %d goes by the default %d", i, rate)
+			}
 		}
-		if s := cache.Stats(); rate == 20 && s.SharedHits != 1 {
-			t.Errorf("the shared cache was not asked: %+v", s)
-		}
+		return firstCalm() && secondCalm()
+	})
+	if s := second.Stats(); s.SharedHits != 1 {
+		t.Errorf("the shared cache was not asked: %+v", s)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -339,16 +338,30 @@ func TestWriteWhoseAnswerWasLostIsSettledByReading(t *testing.T) {
 	// Every answer is lost, though the server did what it was asked.
 	lossy := *store.projects
 	lossy.kv = lossyKV{store.projects.kv}
-	revision, err := lossy.create(t.Context(), "project.a", Project{Name: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := lossy.swap(t.Context(), "project.a", Project{Name: "b"}, revision); err != nil {
-		t.Error(err)
-	}
+	var revision uint64
+	settled(t, func() (err error) {
+		revision, err = lossy.create(t.Context(), "project.a", Project{Name: "a"})
+		return err
+	})
+	settled(t, func() error {
+		_, err := lossy.swap(t.Context(), "project.a", Project{Name: "b"}, revision)
+		return err
+	})
 	if _, err := lossy.create(t.Context(), "project.a", Project{Name: "c"}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a write that did not happen: %v", err)
 	}
+}
+
+// settled writes, and writes the same again where the reading took too long.
+func settled(t *testing.T, write func() error) {
+	t.Helper()
+	eventually(t, func() bool {
+		err := write()
+		if err != nil && !errors.Is(err, ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 // lossyKV writes and says that it does not know.
@@ -379,16 +392,7 @@ func TestStoreKeepsItsPromisesOverRestarts(t *testing.T) {
 
 func TestOpenRefusesABucketThatWouldBreakPromises(t *testing.T) {
 	t.Parallel()
-	server := startNATS(t, t.TempDir())
-	conn, err := nats.Connect(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := patientStream(t, startNATS(t, t.TempDir()).URL())
 	// As the client's own function makes it: with reads from any replica.
 	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "PROJECTS"}); err != nil {
 		t.Fatal(err)

@@ -13,10 +13,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// tellingKV counts the entries that lists read.
+// tellingKV counts the entries that a list reads, of several the one that reads
+// most: one that the machine has held up is begun anew.
 type tellingKV struct {
 	jetstream.KeyValue
-	read *atomic.Int32
+	most *atomic.Int32
 }
 
 func (k tellingKV) Watch(ctx context.Context, keys string, opts ...jetstream.WatchOpt) (jetstream.KeyWatcher, error) {
@@ -24,12 +25,12 @@ func (k tellingKV) Watch(ctx context.Context, keys string, opts ...jetstream.Wat
 	if err != nil {
 		return nil, err
 	}
-	return &tellingWatch{watch, k.read, nil}, nil
+	return &tellingWatch{watch, k.most, nil}, nil
 }
 
 type tellingWatch struct {
 	jetstream.KeyWatcher
-	read *atomic.Int32
+	most *atomic.Int32
 	told chan jetstream.KeyValueEntry // nil: not asked yet
 }
 
@@ -40,13 +41,15 @@ func (w *tellingWatch) Updates() <-chan jetstream.KeyValueEntry {
 	}
 	w.told = make(chan jetstream.KeyValueEntry, 1000) // more than the test makes
 	defer close(w.told)
+	var read int32
 	for entry := range w.KeyWatcher.Updates() {
 		w.told <- entry
 		if entry == nil {
 			break
 		}
-		w.read.Add(1)
+		read++
 	}
+	w.most.Store(max(w.most.Load(), read))
 	return w.told
 }
 
@@ -57,19 +60,19 @@ func TestTokenOfAProjectIsMadeWithoutLookingAtThoseOfOthers(t *testing.T) {
 	for i := range 20 {
 		newToken(t, store, fmt.Sprintf("other-%d", i))
 	}
-	var read atomic.Int32
+	var most atomic.Int32
 	telling := *store.projects
-	telling.kv = tellingKV{store.projects.kv, &read}
+	telling.kv = tellingKV{store.projects.kv, &most}
 	store.projects = &telling
 	if _, _, err := store.CreateToken(t.Context(), "mine", "x"); err != nil {
 		t.Fatal(err)
 	}
-	if n := read.Load(); n != 2 {
+	if n := most.Load(); n != 2 {
 		t.Errorf("%d entries were read to make the second token of a project", n)
 	}
-	read.Store(0)
-	if list, err := store.Tokens(t.Context(), "mine"); err != nil || len(list) != 2 || read.Load() != 2 {
-		t.Errorf("%d entries were read to list %d tokens: %v", read.Load(), len(list), err)
+	most.Store(0)
+	if list, err := store.Tokens(t.Context(), "mine"); err != nil || len(list) != 2 || most.Load() != 2 {
+		t.Errorf("%d entries were read to list %d tokens: %v", most.Load(), len(list), err)
 	}
 }
 

@@ -5,6 +5,7 @@ package redistest
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"os/exec"
@@ -54,8 +55,22 @@ func (s *Server) addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
 }
 
-// Pause freezes the server: its port accepts, and nothing answers.
-func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+// Pause freezes the server: its port accepts, and nothing answers. It returns
+// once the server stands still.
+func (s *Server) Pause(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	for !status.Stopped() {
+		_, err := syscall.Wait4(s.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if err != nil && !errors.Is(err, syscall.EINTR) {
+			t.Fatalf("redis-server: wait until it stands still: %v", err)
+		}
+		if status.Exited() || status.Signaled() {
+			t.Fatalf("redis-server ended when it was to be paused: %v", status)
+		}
+	}
+}
 
 // Resume lets a paused server go on; it then does what it was asked meanwhile.
 func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
