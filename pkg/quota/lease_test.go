@@ -107,10 +107,12 @@ func TestManyCallersTakeExactlyTheLimit(t *testing.T) {
 
 func TestBusyProjectSeldomAsksRedis(t *testing.T) {
 	t.Parallel()
-	limiter := patientRedis(t, redistest.Start(t), Config{Now: ticking()})
+	clock := noon()
+	limiter := patientRedis(t, redistest.Start(t), Config{Now: clock.Now})
 	start(t, limiter)
 	limits := Limits{Rate: 1 << 40, DailyRecords: 1 << 40, MonthlyBytes: 1 << 40}
-	for range 2000 {
+	for range 2000 { // ten thousand a second
+		clock.set(clock.Now().Add(100 * time.Microsecond))
 		if !taken(t, limiter, "p", limits, 10, 2000) {
 			t.Fatal("refused")
 		}

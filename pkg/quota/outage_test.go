@@ -18,6 +18,7 @@ import (
 
 // load is goroutines that take from one project all the time.
 type load struct {
+	awake          *redistest.Awake
 	taken, refused atomic.Int64
 	slow, slowest  atomic.Int64 // Takes over 100 ms; the longest in ns
 	stop           func()
@@ -29,7 +30,7 @@ var loadLimits = Limits{Rate: 1 << 40, DailyRecords: 1 << 40, MonthlyBytes: 1 <<
 
 func startLoad(t *testing.T, l Limiter, pause time.Duration) *load {
 	t.Helper()
-	load := &load{}
+	load := &load{awake: redistest.StartAwake(t)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var workers sync.WaitGroup
 	for range 4 {
@@ -48,10 +49,10 @@ func startLoad(t *testing.T, l Limiter, pause time.Duration) *load {
 }
 
 func (load *load) once(ctx context.Context, l Limiter) {
-	began := time.Now()
+	began := load.awake.Time()
 	spent := l.Spent(ctx, loadProject, loadLimits)
 	_, err := l.Take(ctx, loadProject, loadLimits, 3, 3)
-	took := time.Since(began)
+	took := load.awake.Time() - began
 	if spent != nil || err != nil {
 		load.refused.Add(1)
 	} else {
@@ -67,18 +68,19 @@ func (load *load) once(ctx context.Context, l Limiter) {
 func (load *load) more(t *testing.T) {
 	t.Helper()
 	until := load.taken.Load() + 1500
-	eventually(t, 30*time.Second, func() bool { return load.taken.Load() >= until })
+	eventually(t, func() bool { return load.taken.Load() >= until })
 }
 
 // check ends the load and fails for refusals and hangs. A machine that is busy
-// with other tests may hold up a few Takes by itself.
+// with other tests may hold up some Takes by itself, and so may a Redis that
+// stands still, once each time that it does.
 func (load *load) check(t *testing.T) {
 	t.Helper()
 	load.stop()
 	if load.refused.Load() > 0 {
 		t.Errorf("%d of %d were refused", load.refused.Load(), load.taken.Load()/3)
 	}
-	if load.slow.Load()*500 > load.taken.Load()/3 || load.slowest.Load() > int64(time.Second) {
+	if load.slow.Load()*50 > load.taken.Load()/3 || load.slowest.Load() > int64(2*time.Second) {
 		t.Errorf("%d of %d took over 100 ms, one %s", load.slow.Load(), load.taken.Load()/3, time.Duration(load.slowest.Load()))
 	}
 }
@@ -136,6 +138,7 @@ func TestOutagesRefuseNothingAndAllIsCountedInTheEnd(t *testing.T) {
 			server := redistest.Start(t)
 			var log journal
 			limiter := NewRedis(connect(t, server.URL(), defaultTimeout), Config{Now: ticking(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			limiter.farewell = patient
 			stop := start(t, limiter)
 			load := startLoad(t, limiter, time.Millisecond)
 			for range 2 {
@@ -144,32 +147,61 @@ func TestOutagesRefuseNothingAndAllIsCountedInTheEnd(t *testing.T) {
 				load.more(t)
 			}
 			load.check(t)
-			eventually(t, 10*time.Second, func() bool { return !limiter.Stats().Away })
-			stop()
+			eventually(t, func() bool { return !limiter.Stats().Away })
+			settle(t, limiter, stop)
 			if got, want := counted(t, connect(t, server.URL(), patient)), load.taken.Load(); got != want {
 				t.Errorf("%d are counted of %d", got, want)
 			}
-			if n := log.count("did not answer"); n != int(limiter.Stats().Outages) || log.count("answers again") != n {
-				t.Errorf("logged %d times for %+v", n, limiter.Stats())
-			}
+			checkLogged(t, &log, limiter.Stats())
 		})
+	}
+}
+
+// settle ends a limiter, and fails where Redis was not told of everything then.
+// Where a question was not answered in time, it is asked again until it is.
+func settle(t *testing.T, limiter *Redis, stop func()) {
+	t.Helper()
+	failures := limiter.Stats().Failures
+	stop()
+	eventually(t, func() bool {
+		a := limiter.accounts.of(loadProject)
+		if !a.owes() && !a.holdsLease() {
+			return true
+		}
+		if limiter.Stats().Failures == failures {
+			t.Fatalf("still owed or leased at the end: %+v", limiter.Stats())
+		}
+		limiter.close(t.Context())
+		return false
+	})
+}
+
+// checkLogged fails where an outage, or its end, was not logged once.
+func checkLogged(t *testing.T, log *journal, s Stats) {
+	t.Helper()
+	ended := int(s.Outages)
+	if s.Away { // since the last flights
+		ended--
+	}
+	if log.count("did not answer") != int(s.Outages) || log.count("answers again") != ended {
+		t.Errorf("logged %d outages and %d ends for %+v", log.count("did not answer"), log.count("answers again"), s)
 	}
 }
 
 func killed(t *testing.T, s *redistest.Server, l *Redis, load *load) {
 	s.Kill(t)
-	eventually(t, 30*time.Second, func() bool { return l.Stats().Away })
+	eventually(t, func() bool { return l.Stats().Away })
 	load.more(t)
 	s.Restart(t)
-	eventually(t, 30*time.Second, func() bool { return !l.Stats().Away })
+	eventually(t, func() bool { return !l.Stats().Away })
 }
 
 func paused(t *testing.T, s *redistest.Server, l *Redis, load *load) {
 	s.Pause(t)
-	eventually(t, 30*time.Second, func() bool { return l.Stats().Away })
+	eventually(t, func() bool { return l.Stats().Away })
 	load.more(t)
 	s.Resume(t)
-	eventually(t, 30*time.Second, func() bool { return !l.Stats().Away })
+	eventually(t, func() bool { return !l.Stats().Away })
 }
 
 func flushed(t *testing.T, s *redistest.Server, l *Redis, load *load) {
@@ -178,7 +210,7 @@ func flushed(t *testing.T, s *redistest.Server, l *Redis, load *load) {
 		t.Fatal(err)
 	}
 	trips := l.Stats().RoundTrips
-	eventually(t, 30*time.Second, func() bool { return l.Stats().RoundTrips > trips+1 })
+	eventually(t, func() bool { return l.Stats().RoundTrips > trips+1 })
 }
 
 func TestFlushedCountersComeBackFromWhoeverRemembers(t *testing.T) {
@@ -302,18 +334,19 @@ func TestSlowRedisHoldsUpNobody(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := startSlowProxy(t, strings.TrimSuffix(strings.TrimPrefix(server.URL(), "redis://"), "/0"))
 	limiter := NewRedis(connect(t, "redis://"+proxy.listener.Addr().String()+"/0", defaultTimeout), Config{Now: ticking()})
+	limiter.farewell = patient
 	stop := start(t, limiter)
 	load := startLoad(t, limiter, time.Millisecond)
 	for _, delay := range []time.Duration{0, 20 * time.Millisecond, 45 * time.Millisecond, 200 * time.Millisecond} {
 		proxy.delay.Store(int64(delay))
 		load.more(t)
 	}
-	eventually(t, 30*time.Second, func() bool { return limiter.Stats().Away })
+	eventually(t, func() bool { return limiter.Stats().Away })
 	load.more(t)
 	proxy.delay.Store(0)
-	eventually(t, 30*time.Second, func() bool { return !limiter.Stats().Away })
+	eventually(t, func() bool { return !limiter.Stats().Away })
 	load.check(t)
-	stop()
+	settle(t, limiter, stop)
 	if got, want := counted(t, connect(t, server.URL(), patient)), load.taken.Load(); got != want {
 		t.Errorf("%d are counted of %d", got, want)
 	}

@@ -28,12 +28,12 @@ func runAsSpender() {
 	if address == "" {
 		return
 	}
-	options, err := redis.ParseURL(address)
+	options, err := bounded(address, patient)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	limiter := NewRedis(redis.NewClient(options), Config{Timeout: patient, Now: ticking()})
+	limiter := newPatient(redis.NewClient(options), Config{Now: ticking()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- limiter.Run(ctx) }()

@@ -20,6 +20,7 @@ type Redis struct {
 	now      func() time.Time
 	logger   *slog.Logger
 	patience time.Duration // with the flights of others
+	farewell time.Duration // for giving the leases back at the end: closeTime, except in tests
 
 	seq      atomic.Uint64 // of flights
 	refills  chan *account // capacity: some hundreds of projects that need one at once; a full one is no harm
@@ -49,6 +50,7 @@ func NewRedis(client redis.UniversalClient, config Config) *Redis {
 		now:      config.Now,
 		logger:   config.Logger,
 		patience: config.Timeout * 4 / 5,
+		farewell: closeTime,
 		refills:  make(chan *account, 1024),
 	}
 }

@@ -146,7 +146,7 @@ func (r *Redis) inspect(a *account, now time.Time) bool {
 // close gives back what is leased, as far as Redis takes it in time.
 func (r *Redis) close(ctx context.Context) {
 	r.draining.Store(true)
-	ctx, cancel := context.WithTimeout(ctx, closeTime)
+	ctx, cancel := context.WithTimeout(ctx, r.farewell)
 	defer cancel()
 	if r.away.Load() && !r.answers(ctx) {
 		return // the leases lapse, and what was used without Redis is not counted
