@@ -18,20 +18,16 @@ import (
 func TestIdleConnectionIsParkedAndAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	running(t, func(ctx context.Context) error { return b.server.Run(ctx, listener) })
+	address := "http://" + b.listen(t) + "/v1/logs/shop"
 	dialled := 0
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialled++
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}}
 	defer transport.CloseIdleConnections()
-	sender := &http.Client{Transport: transport, Timeout: time.Minute}
+	sender := &http.Client{Transport: transport, Timeout: patience}
 	for range 2 {
-		b.sendOver(t, sender, "http://"+listener.Addr().String()+"/v1/logs/shop")
+		b.sendOver(t, sender, address)
 		if runtime.GOOS == "linux" {
 			b.parks(t)
 		}
@@ -61,7 +57,7 @@ func (b *bench) sendOver(t *testing.T, sender *http.Client, address string) {
 // parks waits until the metrics show one parked connection, and no other.
 func (b *bench) parks(t *testing.T) {
 	t.Helper()
-	late := time.After(time.Minute)
+	late := time.After(patience)
 	for b.connections(t, "parked") != 1 || b.connections(t, "served") != 0 {
 		select {
 		case <-time.After(10 * time.Millisecond):

@@ -96,6 +96,7 @@ type Server struct {
 	metrics *metrics
 	drops   *drops
 	budget  *budget
+	burial  time.Duration // for the letters of a request: buryTimeout, except in tests
 	echo    *echo.Echo
 }
 
@@ -108,6 +109,7 @@ func New(cfg Config, deps Deps) *Server {
 	s := &Server{
 		cfg: cfg, deps: deps, echo: echo.New(),
 		budget:  bodies,
+		burial:  buryTimeout,
 		metrics: newMetrics(deps.Registry, bodies),
 		drops:   newDrops(deps.Publisher, deps.Logger, deps.Now),
 	}

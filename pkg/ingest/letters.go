@@ -34,7 +34,7 @@ const (
 // is lost, counted and logged.
 func (s *Server) bury(ctx context.Context, r *request, body []byte, result decode.Result) {
 	s.countRejected(r, result)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), buryTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.burial)
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(buryAtOnce)

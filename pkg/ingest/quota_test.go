@@ -25,7 +25,7 @@ func (b *bench) limit(t *testing.T, change func(*project.Settings)) {
 
 func number(n int64) *int64 { return &n }
 
-func checkSpent(t *testing.T, answer *httptest.ResponseRecorder, code, quota string, limit int64) {
+func (b *bench) checkSpent(t *testing.T, answer *httptest.ResponseRecorder, code, quota string, limit int64) {
 	t.Helper()
 	checkProblem(t, answer, http.StatusTooManyRequests, code)
 	var p struct {
@@ -33,7 +33,7 @@ func checkSpent(t *testing.T, answer *httptest.ResponseRecorder, code, quota str
 		Limit int64
 		Reset time.Time
 	}
-	if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil || p.Quota != quota || p.Limit != limit || !p.Reset.After(time.Now()) {
+	if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil || p.Quota != quota || p.Limit != limit || !p.Reset.After(b.server.deps.Now()) {
 		t.Errorf("the problem is %s", answer.Body)
 	}
 	header := answer.Header()
@@ -58,8 +58,8 @@ func TestBatchThatCrossesAQuotaIsTakenWholeAndTheNextIsRefused(t *testing.T) {
 		if answer := b.post("/v1/logs/shop", strings.Repeat("{\"data\":\"x\"}\n", 8)); answer.Code != http.StatusAccepted {
 			t.Fatalf("%s: answer %d: %s", quota, answer.Code, answer.Body)
 		}
-		checkSpent(t, b.post("/v1/logs/shop", `{"data":"y"}`), "quota_exceeded", quota, 5)
-		checkSpent(t, b.post("/v1/events/shop", `{"channel":"c","title":"t"}`), "quota_exceeded", quota, 5)
+		b.checkSpent(t, b.post("/v1/logs/shop", `{"data":"y"}`), "quota_exceeded", quota, 5)
+		b.checkSpent(t, b.post("/v1/events/shop", `{"channel":"c","title":"t"}`), "quota_exceeded", quota, 5)
 		if got := lines(t, b.queued(t, "LOGS_0")); len(got) != 8 {
 			t.Errorf("%s: %d records are on the queue", quota, len(got))
 		}
@@ -73,7 +73,7 @@ func TestRateThatIsPassedIsAnsweredRateLimited(t *testing.T) {
 	if answer := b.post("/v1/logs/shop", strings.Repeat("{\"data\":\"x\"}\n", 50)); answer.Code != http.StatusAccepted {
 		t.Fatalf("answer %d: %s", answer.Code, answer.Body)
 	}
-	checkSpent(t, b.post("/v1/logs/shop", `{"data":"y"}`), "rate_limited", "rate", 1)
+	b.checkSpent(t, b.post("/v1/logs/shop", `{"data":"y"}`), "rate_limited", "rate", 1)
 }
 
 func TestSpentQuotaCostsNoDecompression(t *testing.T) {
@@ -81,7 +81,7 @@ func TestSpentQuotaCostsNoDecompression(t *testing.T) {
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.limit(t, func(s *project.Settings) { s.DailyRecords = number(1) })
 	b.post("/v1/logs/shop", `{"data":"x"}`)
-	checkSpent(t, b.post("/v1/logs/shop", "this is no gzip", "Content-Encoding", "gzip"), "quota_exceeded", "daily_records", 1)
+	b.checkSpent(t, b.post("/v1/logs/shop", "this is no gzip", "Content-Encoding", "gzip"), "quota_exceeded", "daily_records", 1)
 }
 
 func TestRecordsThatTheQueueDidNotTakeAreGivenBack(t *testing.T) {
@@ -102,7 +102,7 @@ func TestRecordsThatTheQueueDidNotTakeAreGivenBack(t *testing.T) {
 			t.Fatalf("answer %d: %s", answer.Code, answer.Body)
 		}
 	}
-	checkSpent(t, b.post("/v1/logs/shop", `{"data":"x"}`), "quota_exceeded", "daily_records", 3)
+	b.checkSpent(t, b.post("/v1/logs/shop", `{"data":"x"}`), "quota_exceeded", "daily_records", 3)
 }
 
 func TestRefusedRecordsAreCountedOnTheQueue(t *testing.T) {
