@@ -9,5 +9,5 @@ func Body(format Format, m Message) ([]byte, error) {
 
 // Check is what the guard says of a resolved address.
 func Check(allow AllowList, address string, secure bool) error {
-	return newGuard(allow, nil).check("tcp4", address, secure)
+	return newGuard(allow, nil, defaultTimeout).check("tcp4", address, secure)
 }

@@ -22,9 +22,6 @@ import (
 // the operator allows it. Nothing was sent.
 var ErrForbidden = errors.New("not allowed by the guard of webhooks")
 
-// dialTimeout bounds the way to a connection, names included.
-const dialTimeout = 5 * time.Second
-
 // AllowList is what an operator lets webhooks reach although the guard forbids
 // it: hosts with their port by name, and networks.
 type AllowList struct {
@@ -64,14 +61,15 @@ func (l *AllowList) holds(address netip.Addr) bool {
 type guard struct {
 	allow    AllowList
 	resolver *net.Resolver
+	patience time.Duration // for the way to a connection, names included, and again for TLS
 	public   *ssrf.Guardian
 }
 
 // newGuard forbids all but global unicast addresses, on ports 443 and 80. The
 // networks that the library lists are IANA's registries of special purposes;
 // the ones named here are added in case it forgets one.
-func newGuard(allow AllowList, resolver *net.Resolver) *guard {
-	return &guard{allow: allow, resolver: resolver, public: ssrf.New(
+func newGuard(allow AllowList, resolver *net.Resolver, patience time.Duration) *guard {
+	return &guard{allow: allow, resolver: resolver, patience: patience, public: ssrf.New(
 		ssrf.WithPorts(443, 80),
 		ssrf.WithDeniedV4Prefixes(prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 			"192.0.0.0/24", "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4")...),
@@ -90,7 +88,7 @@ func prefixes(texts ...string) []netip.Prefix {
 // dial connects where the guard lets it. Without TLS it lets nobody through
 // that is not on the allow-list.
 func (g *guard) dial(ctx context.Context, network, hostPort string, secure bool) (net.Conn, error) {
-	dialer := &net.Dialer{Timeout: dialTimeout, Resolver: g.resolver}
+	dialer := &net.Dialer{Timeout: g.patience, Resolver: g.resolver}
 	if !g.allow.names(hostPort) {
 		dialer.Control = func(network, address string, conn syscall.RawConn) error {
 			return g.check(network, address, secure)
@@ -128,7 +126,7 @@ func (g *guard) client(secure bool, roots *x509.CertPool) *http.Client {
 				return g.dial(ctx, network, hostPort, secure)
 			},
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
-			TLSHandshakeTimeout:    dialTimeout,
+			TLSHandshakeTimeout:    g.patience,
 			DisableKeepAlives:      true,
 			DisableCompression:     true, // an answer of 4 KiB is not unpacked to more
 			MaxResponseHeaderBytes: 16 << 10,

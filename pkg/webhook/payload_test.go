@@ -67,7 +67,7 @@ func senderTo(t *testing.T, chat *webhooktest.Chat, cfg webhook.Config) *webhook
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Allow, cfg.Roots = allow, chat.Roots()
+	cfg.Allow, cfg.Roots, cfg.Timeout = allow, chat.Roots(), patience
 	return webhook.NewSender(cfg)
 }
 

@@ -37,7 +37,7 @@ func (t Target) LogValue() slog.Value { return slog.StringValue(t.String()) }
 // Config is for operators, and for tests.
 type Config struct {
 	Allow   AllowList     // whom webhooks may reach beside the public internet
-	Timeout time.Duration // of an attempt in all; 0 means 10 s
+	Timeout time.Duration // of an attempt in all, half of it for the way to a connection; 0 means 10 s
 	Signer  *Signer       // nil: the generic format is not signed
 
 	Resolver *net.Resolver  // nil: the system's
@@ -56,11 +56,12 @@ type Sender struct {
 
 // NewSender makes a sender; it connects to nothing.
 func NewSender(cfg Config) *Sender {
-	g := newGuard(cfg.Allow, cfg.Resolver)
-	s := &Sender{timeout: cfg.Timeout, signer: cfg.Signer, plain: g.client(false, nil), secure: g.client(true, cfg.Roots)}
+	s := &Sender{timeout: cfg.Timeout, signer: cfg.Signer}
 	if s.timeout <= 0 {
 		s.timeout = defaultTimeout
 	}
+	g := newGuard(cfg.Allow, cfg.Resolver, s.timeout/2)
+	s.plain, s.secure = g.client(false, nil), g.client(true, cfg.Roots)
 	if s.signer == nil {
 		s.signer = NewSigner()
 	}

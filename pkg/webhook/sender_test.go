@@ -24,9 +24,21 @@ import (
 
 func message() webhook.Message { return messages()["event"] }
 
+// How long attempts may take: patience where the machine may be busy or stand
+// still, and not more than brief where the service never comes to an end.
+const (
+	patience = time.Minute
+	brief    = 10 * time.Second
+)
+
 // answering is a service that gives one answer, behind TLS, and a sender that
 // may reach it.
 func answering(t *testing.T, format webhook.Format, answer http.HandlerFunc) func() webhook.Result {
+	t.Helper()
+	return answeringWithin(t, patience, format, answer)
+}
+
+func answeringWithin(t *testing.T, timeout time.Duration, format webhook.Format, answer http.HandlerFunc) func() webhook.Result {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body) // or a sender that leaves is not noticed
@@ -43,7 +55,7 @@ func answering(t *testing.T, format webhook.Format, answer http.HandlerFunc) fun
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(server.Certificate())
-	sender := webhook.NewSender(webhook.Config{Allow: allow, Roots: pool, Timeout: time.Second})
+	sender := webhook.NewSender(webhook.Config{Allow: allow, Roots: pool, Timeout: timeout})
 	address := server.URL + "/bot1:" + webhooktest.Secret + "/x?chat_id=-1"
 	return func() webhook.Result {
 		return sender.Deliver(t.Context(), webhook.Target{Address: address, Format: format}, message())
@@ -149,6 +161,7 @@ func TestAbsurdServersCostLittleAndAreHarmless(t *testing.T) {
 		answer  http.HandlerFunc
 		want    webhook.Outcome
 		unknown bool
+		within  time.Duration
 	}{
 		"endless": {func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
@@ -156,26 +169,26 @@ func TestAbsurdServersCostLittleAndAreHarmless(t *testing.T) {
 					return
 				}
 			}
-		}, webhook.Delivered, false},
+		}, webhook.Delivered, false, patience},
 		"dripping": {func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusOK)
 			_, _ = io.WriteString(w, "o")
 			_ = http.NewResponseController(w).Flush()
 			wait(r)
-		}, webhook.Delivered, false},
-		"silent": {func(_ http.ResponseWriter, r *http.Request) { wait(r) }, webhook.Failed, true},
-		"cut":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, webhook.Failed, true},
+		}, webhook.Delivered, false, brief},
+		"silent": {func(_ http.ResponseWriter, r *http.Request) { wait(r) }, webhook.Failed, true, brief},
+		"cut":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, webhook.Failed, true, patience},
 		"huge headers": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 1<<20))
-		}, webhook.Failed, true},
+		}, webhook.Failed, true, patience},
 		"screen commands": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 			_, _ = io.WriteString(w, "\x1b[2J\u202e<!channel>"+strings.Repeat("y", 5000))
-		}, webhook.Failed, false},
+		}, webhook.Failed, false, patience},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := answering(t, webhook.Generic, c.answer)()
+			r := answeringWithin(t, c.within, webhook.Generic, c.answer)()
 			if r.Outcome != c.want || r.Unknown != c.unknown {
 				t.Errorf("%+v", r)
 			}
@@ -285,17 +298,18 @@ func TestGuardLetsThePublicInternetAndTheAllowListThrough(t *testing.T) {
 
 func TestANameIsCheckedByWhatItResolvesToWhenItIsDialled(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32
+	var rebound atomic.Bool
 	names := startNames(t, func(name string) netip.Addr {
-		if name == "rebinding.example." && asked.Add(1) == 1 {
+		if name == "rebinding.example." && !rebound.Load() {
 			return netip.MustParseAddr("93.184.215.14") // what a check before the dial would see
 		}
 		return netip.MustParseAddr("127.0.0.1")
 	})
-	if first, err := names.LookupNetIP(t.Context(), "ip4", "rebinding.example"); err != nil || first[0].Unmap().String() != "93.184.215.14" {
+	if first, err := names.LookupNetIP(t.Context(), "ip4", "rebinding.example."); err != nil || first[0].Unmap().String() != "93.184.215.14" {
 		t.Fatalf("the first look-up gives %v: %v", first, err)
 	}
-	sender := webhook.NewSender(webhook.Config{Resolver: names})
+	rebound.Store(true)
+	sender := webhook.NewSender(webhook.Config{Resolver: names, Timeout: patience})
 	for _, host := range []string{"rebinding.example", "internal.example"} {
 		r := sender.Deliver(t.Context(), webhook.Target{Address: "https://" + host + "/x"}, message())
 		if r.Outcome != webhook.Refused {
