@@ -37,7 +37,7 @@ func TestAnEventThatAsksForItReachesItsChatOnceAndSoon(t *testing.T) {
 		w.event(silent, "nobody hears", true)
 		sent := time.Now()
 		w.event(p, fmt.Sprintf("event %d", i), true)
-		w.eventually("it", func() bool { return len(chat.Got()) == i+2 })
+		w.eventually("it", func() bool { return len(chat.Got()) >= i+2 })
 		waits = append(waits, chat.Got()[i+1].At.Sub(sent))
 	}
 	slices.Sort(waits)
@@ -45,12 +45,15 @@ func TestAnEventThatAsksForItReachesItsChatOnceAndSoon(t *testing.T) {
 	w.eventually("the rows", func() bool {
 		found := w.deliveries(p)
 		for _, d := range found {
-			if d.State != "delivered" || d.Attempts != 1 || d.Format != "slack" || !strings.Contains(d.Destination, "/…") {
+			if d.State != "delivered" || d.Attempts != 1 && !w.disturbed() || d.Format != "slack" || !strings.Contains(d.Destination, "/…") {
 				return false
 			}
 		}
 		return len(found) == 10
 	})
+	if n := len(chat.Got()); n != 10 && !w.disturbed() {
+		t.Errorf("10 events came as %d messages", n)
+	}
 	if len(w.deliveries(silent)) != 0 || len(chat.Bad()) != 0 {
 		t.Errorf("rows without an address: %v; refused %v", w.deliveries(silent), chat.Bad())
 	}
@@ -74,8 +77,15 @@ func TestAnEventRightAfterItsAddressWasSetIsDelivered(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.event(p, "at once", true)
-		w.eventually("it", func() bool { return len(chat.Got()) == i+1 })
-		w.only(p, "delivered")
+		w.eventually("it, and its row", func() bool {
+			found := w.deliveries(p)
+			for _, d := range found {
+				if d.State != "delivered" {
+					return false
+				}
+			}
+			return len(found) == i+1 && len(chat.Got()) > i
+		})
 		if err := w.store.ClearAlerts(t.Context(), p.Name); err != nil {
 			t.Fatal(err)
 		}
@@ -84,28 +94,30 @@ func TestAnEventRightAfterItsAddressWasSetIsDelivered(t *testing.T) {
 
 // tally is what a chat took, held against what was sent to it.
 type tally struct {
-	singles  map[string]int // by id: how often, without those that say they are repeats
+	singles  map[string]int // by id: how often, without those that say they are repeats, but at least once
 	digests  map[string]int // by id: how many it stands for
 	repeats  int
 	received int
 }
 
 func count(got []webhooktest.Got) tally {
-	c := tally{singles: map[string]int{}, digests: map[string]int{}}
+	c, plain := tally{singles: map[string]int{}, digests: map[string]int{}}, map[string]int{}
 	for _, g := range got {
 		c.received++
-		switch {
-		case g.Repeat:
+		if g.Repeat {
 			c.repeats++
-			fallthrough
-		case c.singles[g.ID] == 0 && c.digests[g.ID] == 0:
-			if strings.HasPrefix(g.ID, "d-") {
-				c.digests[g.ID] = g.Count
-			} else if c.singles[g.ID] == 0 {
-				c.singles[g.ID] = 1
-			}
-		default:
-			c.singles[g.ID]++
+		} else {
+			plain[g.ID]++
+		}
+		if strings.HasPrefix(g.ID, "d-") {
+			c.digests[g.ID] = g.Count
+		} else {
+			c.singles[g.ID] = 1
+		}
+	}
+	for id, n := range plain {
+		if n > 1 {
+			c.singles[id] = n // a digest's, too: nothing may come so
 		}
 	}
 	return c
@@ -128,7 +140,7 @@ func events(t *testing.T) int {
 func TestEveryEventIsDeliveredOnceOrCountedInADigestWhileNotifiersAreKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.cfg.PerWindow = 10
+	w.cfg.PerWindow, w.attempt = 10, 2*time.Second
 	each := events(t) / len(formats)
 	var projects []project.Project
 	for _, format := range formats {
@@ -226,13 +238,16 @@ func (w *world) account(t *testing.T, p project.Project, chat *webhooktest.Chat,
 	t.Logf("%-14s %4d messages: %4d events singly, %5d in %3d digests, %d sent again with a note", p.Name, took.received, single, counted, len(took.digests), took.repeats)
 }
 
-// inOrder checks that events came as they were sent, but for repeats.
+// inOrder checks that events came as they were sent, but for repeats, and for
+// what the service was late to take, after its repeat.
 func inOrder(t *testing.T, p project.Project, got []webhooktest.Got) {
 	t.Helper()
-	last := outbox.Place{}
+	last, seen := outbox.Place{}, map[string]bool{}
 	for _, g := range got {
 		var at outbox.Place
-		if n, err := fmt.Sscanf(g.ID, "%d-%d-%d", &at.Shard, &at.Seq, &at.Idx); n != 3 || err != nil || g.Repeat {
+		again := seen[g.ID] || g.Repeat
+		seen[g.ID] = true
+		if n, err := fmt.Sscanf(g.ID, "%d-%d-%d", &at.Shard, &at.Seq, &at.Idx); n != 3 || err != nil || again {
 			continue
 		}
 		if !after(at, last) {

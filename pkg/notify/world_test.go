@@ -32,7 +32,7 @@ import (
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
 // patience bounds every wait of these tests.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // world is a queue and a ClickHouse, and what stands around a notifier.
 type world struct {
@@ -47,7 +47,8 @@ type world struct {
 	allowed  []string // beside the chats
 	log      lockedBuffer
 	cfg      Config
-	looks    atomic.Int32 // how often a notifier asked who wants logs
+	attempt  time.Duration // that an attempt may take
+	looks    atomic.Int32  // how often a notifier asked who wants logs
 }
 
 // watched counts looks.
@@ -80,7 +81,7 @@ func (b *lockedBuffer) String() string {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, cfg: quick()}
+	w := &world{t: t, cfg: quick(), attempt: patience}
 	var err error
 	if w.nats, err = embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 4 << 30}); err != nil {
 		t.Fatal(err)
@@ -90,14 +91,14 @@ func newWorld(t testing.TB) *world {
 	if w.store, err = project.Open(t.Context(), w.js, project.StoreConfig{Key: project.NewSecret(base64.StdEncoding.EncodeToString(make([]byte, 32)))}); err != nil {
 		t.Fatal(err)
 	}
-	if w.client, err = clickhouse.Open(clickhouse.Config{URL: enginetest.URL(t)}); err != nil {
+	if w.client, err = clickhouse.Open(clickhouse.Config{URL: enginetest.URL(t), DialTimeout: patience, InsertTimeout: patience, ReadTimeout: patience}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.client.Close() })
 	if err := w.client.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if w.publish, err = stream.NewPublisher(w.topology, stream.PublisherConfig{}); err != nil {
+	if w.publish, err = stream.NewPublisher(w.topology, stream.PublisherConfig{AckTimeout: patience}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -118,11 +119,17 @@ func quick() Config {
 
 func (w *world) connect(shards int) (jetstream.JetStream, *stream.Topology) {
 	w.t.Helper()
-	nc, js, err := stream.Connect(w.t.Context(), w.nats.URL(), stream.ConnectConfig{Name: "test"})
+	nc, _, err := stream.Connect(w.t.Context(), w.nats.URL(), stream.ConnectConfig{Name: "test", Options: []nats.Option{
+		nats.Timeout(patience), nats.FlusherTimeout(patience), nats.PingInterval(time.Hour),
+	}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	topology, err := stream.Open(w.t.Context(), js, stream.Config{Shards: shards, MaxBytes: 64 << 20, DeadMaxBytes: 64 << 20})
 	if err != nil {
 		w.t.Fatal(err)
@@ -133,26 +140,29 @@ func (w *world) connect(shards int) (jetstream.JetStream, *stream.Topology) {
 // notifier is a running one.
 type notifier struct {
 	*Notifier
-	nc     *nats.Conn
-	cancel context.CancelCauseFunc
-	done   chan error
+	nc       *nats.Conn
+	registry *prometheus.Registry
+	cancel   context.CancelCauseFunc
+	done     chan error
 }
 
 // start runs a notifier over a connection of its own.
 func (w *world) start() *notifier {
 	w.t.Helper()
 	js, topology := w.connect(0)
-	box, err := outbox.Open(w.t.Context(), js, outbox.Config{Partitions: topology.Shards()})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	bucket, err := OpenBucket(w.t.Context(), js, 1)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	var box *outbox.Outbox
+	var bucket *Bucket
+	w.eventually("the notifier's engines are there", func() bool {
+		var err error
+		if box, err = outbox.Open(w.t.Context(), js, outbox.Config{Partitions: topology.Shards()}); err == nil {
+			bucket, err = OpenBucket(w.t.Context(), js, 1)
+		}
+		return err == nil
+	})
+	registry := prometheus.NewRegistry()
 	logger := slog.New(slog.NewJSONHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	n := &notifier{nc: js.Conn(), done: make(chan error, 1), Notifier: New(w.cfg, Deps{
-		Logger: logger, Registry: prometheus.NewRegistry(), Queue: topology, Ledger: topology.Ledger(), Outbox: box, Bucket: bucket,
+	n := &notifier{nc: js.Conn(), registry: registry, done: make(chan error, 1), Notifier: New(w.cfg, Deps{
+		Logger: logger, Registry: registry, Queue: topology, Ledger: topology.Ledger(), Outbox: box, Bucket: bucket,
 		Projects: watched{w.store, &w.looks}, Deliverer: w.sender(), Tables: w.client,
 	})}
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -174,7 +184,7 @@ func (w *world) sender() *webhook.Sender {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return webhook.NewSender(webhook.Config{Allow: allow, Roots: roots, Timeout: 500 * time.Millisecond, Signer: webhook.NewSigner("key")})
+	return webhook.NewSender(webhook.Config{Allow: allow, Roots: roots, Timeout: w.attempt, Signer: webhook.NewSigner("key")})
 }
 
 // stop ends it as a process does that is asked to.
@@ -182,6 +192,22 @@ func (n *notifier) stop() {
 	n.cancel(context.Canceled)
 	<-n.done
 	n.done <- nil
+}
+
+// waiting is how many alerts wait at its destinations.
+func (n *notifier) waiting(t *testing.T) float64 {
+	t.Helper()
+	families, err := n.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "logboom_notifier_waiting_alerts" {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("there is no metric of what waits")
+	return 0
 }
 
 // kill ends it as SIGKILL does, as far as others can tell: its connection is
@@ -266,6 +292,18 @@ func (w *world) eventually(what string, holds func() bool) {
 		}
 		<-time.After(20 * time.Millisecond)
 	}
+}
+
+// disturbed tells whether work was cut short and begun anew, as it is on a
+// machine that stands still: then a message may have been tried, and a log told
+// of, more than once.
+func (w *world) disturbed() bool {
+	for _, sign := range []string{"part of the notifier interrupted", "another notifier has taken over", "partition no longer worked"} {
+		if strings.Contains(w.log.String(), sign) {
+			return true
+		}
+	}
+	return false
 }
 
 // secretFree fails the test where an address is in the log or in a row.
