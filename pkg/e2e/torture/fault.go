@@ -100,12 +100,16 @@ type tally struct {
 // inflictor inflicts faults one after the other: rounds of all of them, each
 // in a new order.
 type inflictor struct {
-	faults  []*fault
-	random  *rand.Rand
-	calm    time.Duration // between two faults, at most
-	rounds  atomic.Int64  // that are over
-	tallies []tally
-	tell    func(format string, arguments ...any)
+	faults []*fault
+	random *rand.Rand
+	calm   time.Duration // between two faults, at most
+	// patience is for how long a round tries a fault that has no effect: what it
+	// is to break may be starting still after the fault before.
+	patience time.Duration
+	rounds   atomic.Int64 // that are over
+	felt     atomic.Int64 // faults that had an effect
+	tallies  []tally
+	tell     func(format string, arguments ...any)
 }
 
 func newInflictor(faults []*fault, random *rand.Rand, calm time.Duration, tell func(string, ...any)) *inflictor {
@@ -132,12 +136,17 @@ func (i *inflictor) run(ctx context.Context) error {
 	return nil
 }
 
-// attempts is how often a round tries a fault that has no effect.
+// attempts is how often a round tries a fault that has no effect, at least.
 const attempts = 3
 
+// made tells whether there were so many rounds, and every fault was felt in one.
+func (i *inflictor) made(rounds int) bool {
+	return rounds == 0 || i.rounds.Load() >= int64(rounds) && i.felt.Load() == int64(len(i.faults))
+}
+
 func (i *inflictor) attempt(ctx context.Context, at int) error {
-	before := i.tallies[at].inflicted
-	for range attempts {
+	before, began := i.tallies[at].inflicted, time.Now()
+	for tried := 0; tried < attempts || time.Since(began) < i.patience; tried++ {
 		if pause(ctx, i.calm/2+time.Duration(i.random.Int64N(int64(i.calm/2)+1))) != nil {
 			return nil
 		}
@@ -154,7 +163,9 @@ func (i *inflictor) inflict(ctx context.Context, at int) error {
 	elapsed := time.Since(began)
 	switch {
 	case err == nil:
-		i.tallies[at].inflicted++
+		if i.tallies[at].inflicted++; i.tallies[at].inflicted == 1 {
+			i.felt.Add(1)
+		}
 		i.tallies[at].elapsed += elapsed
 		i.tell("%-32s %.1fs", name, elapsed.Seconds())
 	case ctx.Err() != nil:

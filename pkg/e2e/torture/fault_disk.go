@@ -24,8 +24,9 @@ const (
 	fullLeaves = 256 << 10
 	darkFor    = 500 * time.Millisecond
 	// mendWithin bounds the mending of what must not stay broken, also when the
-	// run is broken off.
-	mendWithin = 30 * time.Second
+	// run is broken off. It takes seconds; a machine that stands still meanwhile
+	// is no reason to end a run.
+	mendWithin = 5 * time.Minute
 )
 
 // errorFaults make ClickHouse's own calls fail.

@@ -14,6 +14,9 @@ const (
 	// a reset and not only a timeout.
 	muteFor = 3 * time.Second
 	slowFor = 4 * time.Second
+	// cutWaits is how long a reset waits for a request to break; on the way to
+	// Redis few are as long as that.
+	cutWaits = 10 * time.Second
 )
 
 // networkFaults break the ways between processes and engines. Their names end
@@ -58,7 +61,7 @@ func (t *tools) cut(ctx context.Context, way *proxy) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(killWaits):
+	case <-time.After(cutWaits):
 	}
 	way.after(0, nil)
 	if n := way.reset(); n > 0 {

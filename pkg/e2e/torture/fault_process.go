@@ -20,11 +20,12 @@ const (
 	// briefZombie is just longer than that: a lease lapses after 4.5 s.
 	briefZombie = 7 * time.Second
 	frozenFor   = 4 * time.Second
-	// killWaits is how long a fault waits for what it is to meet.
-	killWaits = 10 * time.Second
+	// killWaits is how long a fault waits for what it is to meet: seconds, but
+	// where the whole machine stands still for a while.
+	killWaits = time.Minute
 	// failpointWaits is how long it may take to come to a failpoint; and
 	// sleepLasts that the failpoint's own sleep of 40 s is over.
-	failpointWaits = 25 * time.Second
+	failpointWaits = time.Minute
 	sleepLasts     = 42 * time.Second
 	// failpointVariable is what a writer built with the tag failpoint obeys:
 	// name:kill|error|sleep:<n-th>. It prints failpointMark and the name then.
@@ -143,7 +144,7 @@ func (t *tools) freezeEngine(ctx context.Context) error {
 		return err
 	}
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		return fmt.Errorf("stop the engine: %w", err)
+		return fmt.Errorf("stop the engine: %w: %w", err, errNoEffect) // it ended just now
 	}
 	waited := pause(ctx, frozenFor)
 	return errors.Join(ended(syscall.Kill(pid, syscall.SIGCONT)), waited)

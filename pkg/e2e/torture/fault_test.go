@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func names(faults []*fault) []string {
@@ -81,6 +82,33 @@ func TestEveryRoundHasEveryFault(t *testing.T) {
 	}
 	if a, b, c := i.tallies[0], i.tallies[1], i.tallies[2]; a.inflicted != 3 || b.empty > 3*attempts || b.inflicted != 0 || c.inflicted != 3 {
 		t.Errorf("tallies: %+v", i.tallies)
+	}
+	if !i.made(0) || i.made(2) {
+		t.Errorf("2 rounds made: %v, though one fault was never felt", i.made(2))
+	}
+}
+
+// What a fault is to break may be starting still after the fault before: a round
+// tries for a while, and is over once every fault was felt.
+func TestFaultIsTriedUntilItIsFelt(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	calls := 0
+	late := func(context.Context) error {
+		if calls++; calls <= 2*attempts {
+			return fmt.Errorf("not up yet: %w", errNoEffect)
+		}
+		stop()
+		return nil
+	}
+	i := newInflictor([]*fault{{name: "late", inflict: late}}, rand.New(rand.NewPCG(1, 2)), 0, func(string, ...any) {})
+	i.patience = time.Hour
+	if err := i.run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := i.tallies[0]; got.empty != 2*attempts || got.inflicted != 1 || i.rounds.Load() != 1 || !i.made(1) || i.made(2) {
+		t.Errorf("after %d rounds: %+v", i.rounds.Load(), got)
 	}
 }
 

@@ -101,7 +101,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.IntVar(&o.records, "records", 10_000, "fewest records to be accepted")
 	flags.IntVar(&o.rate, "rate", 3000, "records a second")
 	flags.IntVar(&o.senders, "senders", 8, "connections that send")
-	flags.IntVar(&o.rounds, "rounds", 0, "fewest rounds of all chosen faults; the run goes on until then, up to 3 times -duration and a minute")
+	flags.IntVar(&o.rounds, "rounds", 0, "fewest rounds of all chosen faults; the run goes on until then and until each had an effect, up to 3 times -duration and a quarter of an hour")
 	flags.DurationVar(&o.away, "away", 20*time.Second, "how long away-engine and away-redis take an engine away")
 	flags.StringVar(&stand, "control", "", "put a flawed writer in the place of the real one and demand that it is caught: naive or token")
 	flags.BoolVar(&o.soak, "soak", false, "leave the last fifth of the run in peace, and judge what the processes and the queue hold in the end")

@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 )
@@ -18,21 +19,20 @@ func echo(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
+	var served sync.WaitGroup
+	served.Go(func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go func() {
+			served.Go(func() {
 				defer conn.Close()
-				_, _ = io.Copy(conn, conn) // ends with the connection
-			}()
+				_, _ = io.Copy(conn, conn) // ends with the connection, and that with the proxy
+			})
 		}
-	}()
-	t.Cleanup(func() { listener.Close(); <-served })
+	})
+	t.Cleanup(func() { listener.Close(); served.Wait() })
 	return listener.Addr().String()
 }
 
@@ -80,7 +80,7 @@ func dial(t *testing.T, p *proxy) net.Conn {
 
 const (
 	soon = 100 * time.Millisecond // for what is not to come
-	late = 10 * time.Second       // for what is
+	late = 60 * time.Second       // for what is
 )
 
 func TestStalledBytesArriveOnceTheyFlow(t *testing.T) {

@@ -19,8 +19,9 @@ import (
 )
 
 // drainWithin bounds the wait for the writers after the last fault: leases of
-// dead writers, backoffs and a failpoint's sleep all end long before.
-const drainWithin = 3 * time.Minute
+// dead writers, backoffs and a failpoint's sleep all end long before, also on a
+// machine that is short of everything.
+const drainWithin = 10 * time.Minute
 
 // run is one torture from the start to the verdict.
 type run struct {
@@ -132,7 +133,7 @@ func (r *run) against(ctx context.Context) (*report, error) {
 	r.system.heal()
 	r.say("waiting for the writers to come to the end")
 	drained := r.queue.drain(ctx, drainWithin, r.kinds())
-	if drained == nil && r.options.control == "" {
+	if drained == nil {
 		drained = r.healed(ctx)
 	}
 	if ctx.Err() != nil {
@@ -144,7 +145,7 @@ func (r *run) against(ctx context.Context) (*report, error) {
 // healWithin bounds the wait for the writers to find what ClickHouse lost, or
 // has twice, and to store it again: some looks, and what it takes to go through
 // the queue.
-const healWithin = 5 * time.Minute
+const healWithin = 15 * time.Minute
 
 // healLooks is how long everything must be well before it is believed: longer
 // than a writer's look at the tables, and its idle wait.
@@ -154,7 +155,7 @@ const healLooks = 20 * time.Second
 // stream is mended. A run without errors of the disk has nothing to heal. The
 // engine is started anew before: what it has in memory is not what it has.
 func (r *run) healed(ctx context.Context) error {
-	if !slices.ContainsFunc(r.faults, func(f *fault) bool { return f.heals }) {
+	if !r.heals() {
 		return nil
 	}
 	r.say("starting the engine anew and waiting for what was lost to be stored again")
@@ -216,6 +217,7 @@ func (r *run) torture(ctx context.Context) error {
 	r.tools.queue, r.tools.journal, r.tools.away = r.queue, r.load.journal, r.options.away
 	r.sampler = newSampler(r.system.services())
 	r.inflict = newInflictor(r.faults, r.tools.random, r.options.calm, r.say)
+	r.inflict.patience = killWaits
 	r.say("sending %d records a second, inflicting %d faults", r.options.rate, len(r.faults))
 	sending, stop := context.WithTimeout(ctx, most(r.options.duration))
 	defer stop()
@@ -245,7 +247,7 @@ func (r *run) inflictUntil(ctx context.Context) error {
 }
 
 // most is when a run ends that does not come to its number of records.
-func most(duration time.Duration) time.Duration { return 3*duration + time.Minute }
+func most(duration time.Duration) time.Duration { return 3*duration + 15*time.Minute }
 
 // enough returns when the time is over, the records are sent and the rounds are
 // made.
@@ -255,7 +257,7 @@ func (r *run) enough(ctx context.Context) error {
 	}
 	for {
 		records, _ := r.load.journal.totals()
-		if records[accepted] >= r.options.records && r.inflict.rounds.Load() >= int64(r.options.rounds) {
+		if records[accepted] >= r.options.records && r.inflict.made(r.options.rounds) {
 			return nil
 		}
 		if pause(ctx, 100*time.Millisecond) != nil {
@@ -276,14 +278,39 @@ func (r *run) judge(ctx context.Context, tortured time.Duration, drained error) 
 	if drained != nil {
 		result.fail("stuck", drained.Error())
 	}
-	if err := r.judgeRows(ctx, store, result); err != nil && ctx.Err() == nil {
-		result.fail("unreadable", err.Error()) // the engine answers by now: it is its data
+	if err := r.judgePatiently(ctx, store, result); err != nil && ctx.Err() == nil {
+		result.fail("unreadable", err.Error())
 	}
 	if r.options.soak {
 		r.judgeSoak(ctx, result)
 	}
 	result.judgeRun()
 	return result, ctx.Err()
+}
+
+// readWithin bounds the attempts to read back. The last fault may have killed the
+// engine when nothing was left to store: then nobody has waited for it yet.
+const readWithin = 5 * time.Minute
+
+// judgePatiently reads and judges again where something could not be read: the
+// engine may be starting, and a machine standing still. And it does so where
+// something is wrong that heals, for the writer that was to look may have stood
+// still just as long as was waited for it. What stays so is a finding.
+func (r *run) judgePatiently(ctx context.Context, store *store, result *report) error {
+	for began := time.Now(); ; {
+		before := len(result.failures)
+		err := r.judgeRows(ctx, store, result)
+		wrong := !result.verdict.clean() || len(result.failures) > before
+		if err == nil && !(wrong && r.heals()) || time.Since(began) > readWithin || pause(ctx, 2*time.Second) != nil {
+			return err
+		}
+		result.failures = result.failures[:before] // they come again
+	}
+}
+
+// heals tells whether parts may be lost that the writers then store again.
+func (r *run) heals() bool {
+	return r.options.control == "" && slices.ContainsFunc(r.faults, func(f *fault) bool { return f.heals })
 }
 
 // judgeRows holds the tables against the journal.

@@ -228,6 +228,13 @@ func (s *service) awaitEndOf(ctx context.Context, start int) error {
 	return s.await(ctx, func() bool { return s.starts > start || s.process == nil })
 }
 
+// isReady tells whether the present life said that it is.
+func (s *service) isReady() bool {
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
+	return s.out.ready
+}
+
 // printed tells whether the present life printed the text lately.
 func (s *service) printed(text string) bool {
 	_, life, found := strings.Cut(s.out.last(), fmt.Sprintln(lifeMark, s.startNumber()))
@@ -272,7 +279,8 @@ func cleanEnv() []string {
 }
 
 // output keeps what a process prints: in a file, up to a bound, and its last
-// lines for errors. It counts the lines that tell of a failpoint.
+// lines for errors. It counts the lines that tell of a failpoint, and notes one
+// that tells of readiness.
 type output struct {
 	mu      sync.Mutex
 	file    *os.File
@@ -280,6 +288,7 @@ type output struct {
 	tail    []byte
 	begun   []byte // a line that has not ended yet
 	counts  map[string]int
+	ready   bool // the life that printed last is
 }
 
 func newOutput(path string) (*output, error) {
@@ -314,8 +323,13 @@ func (o *output) countLocked(p []byte) {
 		if !ended {
 			return
 		}
-		if bytes.HasPrefix(line, []byte(failpointMark)) {
+		switch {
+		case bytes.HasPrefix(line, []byte(failpointMark)):
 			o.counts[string(line)]++
+		case bytes.Contains(line, []byte(lifeMark)): // the life before may have died in the middle of a line
+			o.ready = false
+		case bytes.Contains(line, []byte(readyMark)):
+			o.ready = true
 		}
 		o.begun = rest
 	}

@@ -34,7 +34,7 @@ func started(t *testing.T, s *service, times int, printed string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), late)
 	defer cancel()
-	if err := s.await(ctx, func() bool { return s.starts >= times && s.process != nil }); err != nil {
+	if err := s.await(ctx, func() bool { return s.starts >= times }); err != nil {
 		t.Fatalf("start %d: %v", times, err)
 	}
 	for !s.printed(printed) {

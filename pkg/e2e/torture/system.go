@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	buildWithin = 9 * time.Minute
-	upWithin    = 90 * time.Second
+	buildWithin = 20 * time.Minute
+	upWithin    = 5 * time.Minute
 	// Sizes of the two disks. The images are sparse and take what is written.
 	queueDisk  = 3 << 30
 	tablesDisk = 6 << 30
@@ -52,6 +52,20 @@ type system struct {
 	natsAddr, redisAddr, tablesAddr string
 	ingestAddrs                     []string
 	password, token                 string
+
+	given map[string]bool // addresses that somebody will listen on later
+}
+
+// addr is a free address that nobody else here was given: all are picked before
+// anybody listens on one.
+func (s *system) addr() (string, error) {
+	for {
+		addr, err := freeport.Address()
+		if err != nil || !s.given[addr] {
+			s.given[addr] = true
+			return addr, err
+		}
+	}
 }
 
 // url is where a process finds ClickHouse, straight or through a proxy.
@@ -71,7 +85,7 @@ func (s *system) proxies() []*proxy {
 
 // newSystem builds the processes and lays everything out; nothing runs yet.
 func newSystem(ctx context.Context, folder string, disks bool, stand control) (*system, error) {
-	s := &system{folder: folder, binaries: filepath.Join(folder, "bin"), control: stand, password: rand.Text(), token: project.NewToken().Reveal()}
+	s := &system{folder: folder, binaries: filepath.Join(folder, "bin"), control: stand, password: rand.Text(), token: project.NewToken().Reveal(), given: map[string]bool{}}
 	if err := s.build(ctx); err != nil {
 		return nil, err
 	}
@@ -111,7 +125,7 @@ func (s *system) build(ctx context.Context) error {
 func (s *system) connect() error {
 	for _, addr := range []*string{&s.natsAddr, &s.redisAddr, &s.tablesAddr} {
 		var err error
-		if *addr, err = freeport.Address(); err != nil {
+		if *addr, err = s.addr(); err != nil {
 			return err
 		}
 	}
@@ -205,7 +219,7 @@ func (l *layer) ours(name, path string, args []string, env ...string) *service {
 }
 
 func (l *layer) addr() string {
-	addr, err := freeport.Address()
+	addr, err := l.system.addr()
 	l.err = errors.Join(l.err, err)
 	return addr
 }
@@ -228,7 +242,7 @@ func (s *system) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, upWithin)
 	defer cancel()
 	for _, service := range slices.Concat([]*service{s.admin}, s.ingest, s.writers) {
-		for !service.printed(readyMark) {
+		for !service.isReady() {
 			if err := pause(ctx, 50*time.Millisecond); err != nil {
 				return fmt.Errorf("%s was not ready within %s:\n%s", service.name, upWithin, s.tails())
 			}
