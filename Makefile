@@ -5,6 +5,8 @@ GO       ?= go
 BIN      := bin
 COMMANDS := $(notdir $(wildcard cmd/*))
 PACKAGES := ./...
+# how long the tests of one package may take: minutes, where the machine is free
+PATIENCE := 30m
 FUZZTIME ?= 20s
 GOFLAGS  += -mod=readonly
 export GOFLAGS
@@ -66,7 +68,7 @@ chromium: # the tests of the pages drive it; installed where that is possible
 		else echo "the tests of the pages need Chromium, such as Debian's chromium with fonts-dejavu-core"; exit 1; fi; }
 
 test: engine redis assets docker chromium ## run every test against the real engines
-	$(GO) test $(PACKAGES)
+	$(GO) test -timeout $(PATIENCE) $(PACKAGES)
 	@if [ "$$(id -u)" = 0 ]; then $(GO) test -tags privileged -run 'FullDisk|StuckServer' ./pkg/embedded; \
 		else echo "not root: the two tests that fill a disk of their own were not run (sudo make test-disk)"; fi
 	$(GO) test -tags failpoint -run Failpoint ./pkg/writer
@@ -75,7 +77,7 @@ test-disk: ## run the tests that mount a small disk and fill it (root)
 	$(GO) test -tags privileged -run 'FullDisk|StuckServer' ./pkg/embedded
 
 race: engine redis assets docker chromium ## run every test under the race detector
-	$(GO) test -race $(PACKAGES)
+	$(GO) test -race -timeout $(PATIENCE) $(PACKAGES)
 
 fuzz: ## run every fuzz target for FUZZTIME each (default 20s)
 	@set -e; for package in $$($(GO) list $(PACKAGES)); do \
@@ -172,8 +174,10 @@ $(TOOLS)/helm:
 $(TOOLS)/kubeconform:
 	GOBIN=$(TOOLS) GOFLAGS= $(GO) install github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
 
-$(TOOLS)/schemas-$(KUBERNETES): # of the description in Kubernetes' own source
-	$(GO) run ./deploy/helm/schemas "$$(cd / && GOFLAGS= $(GO) mod download -json k8s.io/kubernetes@$(KUBERNETES) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/api/openapi-spec/swagger.json" $@
+$(TOOLS)/schemas-$(KUBERNETES): # of the description in Kubernetes' own source; whole, or not there
+	rm -rf $@.part
+	$(GO) run ./deploy/helm/schemas "$$(cd / && GOFLAGS= $(GO) mod download -json k8s.io/kubernetes@$(KUBERNETES) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/api/openapi-spec/swagger.json" $@.part
+	mv $@.part $@
 
 helm-test: $(TOOLS)/helm $(TOOLS)/kubeconform $(TOOLS)/schemas-$(KUBERNETES) ## lint, render and check the Helm chart over deploy/helm/values
 	deploy/helm/test.sh $(TOOLS)/helm $(TOOLS)/kubeconform $(TOOLS)/schemas-$(KUBERNETES)
