@@ -26,12 +26,13 @@ func splunk(token string) map[string]string {
 }
 
 // sendHEC posts container logs that are to be taken.
-func (s *system) sendHEC(t *testing.T, path string, header map[string]string, body []byte) {
+func (s *system) sendHEC(t *testing.T, path string, header map[string]string, body []byte) (tries int) {
 	t.Helper()
-	a := do(t, http.MethodPost, s.ingest+path, header, body)
+	a, tries := insist(t, http.MethodPost, s.ingest+path, header, body)
 	if a.status != http.StatusOK || string(a.body) != hecOK {
 		t.Fatalf("answer %d: %s", a.status, a.body)
 	}
+	return tries
 }
 
 // hecSample is a request of a real Docker and the lines that its container
@@ -125,9 +126,9 @@ func withoutCut(line string) string {
 func TestContainerLogsAreStoredWithWhatTheyInherit(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
-		s.sendHEC(t, hecEvents, splunk(s.token), fmt.Appendf(nil, `{"event":{"message":"first","severity":"warn","n":{"x":1}},"time":%d,"host":"h","source":"s","sourcetype":"st","index":"main"}
+		s.sendHEC(t, hecEvents, keyed(splunk(s.token)), fmt.Appendf(nil, `{"event":{"message":"first","severity":"warn","n":{"x":1}},"time":%d,"host":"h","source":"s","sourcetype":"st","index":"main"}
 {"event":"second","fields":{"k":"v"}}`, time.Now().Unix()-60))
-		s.sendHEC(t, hecRaw+"?host=rawhost", bearer(s.token), []byte("third line\r\n\r\n<3>fourth line\n"))
+		s.sendHEC(t, hecRaw+"?host=rawhost", keyed(bearer(s.token)), []byte("third line\r\n\r\n<3>fourth line\n"))
 		logs := s.until(t, "logs", url.Values{}, func(p page) bool { return len(p.Logs) == 4 }).Logs
 		slices.SortFunc(logs, func(a, b log) int { return strings.Compare(a.Data, b.Data) })
 		var got []string
@@ -149,12 +150,13 @@ func TestContainerLogsAreStoredWithWhatTheyInherit(t *testing.T) {
 func TestContainersHeartbeatsAreAllStored(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
+		began, tries := time.Now().Truncate(time.Microsecond), 0
 		for range 3 {
-			s.sendHEC(t, hecEvents, splunk(s.token), []byte(`{"event":"ping"}`))
+			tries += s.sendHEC(t, hecEvents, splunk(s.token), []byte(`{"event":"ping"}`))
 		}
 		p := s.until(t, "logs", url.Values{}, func(p page) bool { return len(p.Logs) >= 3 })
-		if len(p.Logs) != 3 || time.Since(p.Logs[0].Timestamp) > time.Minute {
-			t.Errorf("%+v", p.Logs)
+		if len(p.Logs) > tries || p.Logs[0].Timestamp.Before(began) || p.Logs[0].Timestamp.After(time.Now()) {
+			t.Errorf("since %s, in %d tries: %+v", began, tries, p.Logs)
 		}
 	})
 }
@@ -176,7 +178,7 @@ func (s *system) usage(t *testing.T) (u usage) {
 func TestContainersBadEventsAreDeadLettersAndInTheUsage(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
-		s.sendHEC(t, hecEvents, splunk(s.token), []byte(`{"event":"good"}{"event":""}{"time":1}{"event":"also good"}`))
+		s.sendHEC(t, hecEvents, keyed(splunk(s.token)), []byte(`{"event":"good"}{"event":""}{"time":1}{"event":"also good"}`))
 		s.until(t, "logs", url.Values{}, func(p page) bool { return len(p.Logs) == 2 })
 		var letters struct {
 			DeadLetters []struct {
@@ -208,21 +210,18 @@ func TestContainersSpentQuotaIsAnsweredAsTheProjectSays(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
 		for _, onQuota := range []string{"drop", "refuse"} {
-			name := "on-" + onQuota
-			token, _ := s.newProjectToken(t, name)
-			of := *s
-			of.project = name
-			s.call(t, http.MethodPut, "/projects/"+name+"/settings", `{"daily_records":2,"on_quota":"`+onQuota+`"}`, http.StatusOK)
-			of.sendHEC(t, hecEvents, splunk(token), []byte(`{"event":"a"}{"event":"b"}{"event":"c"}`))
+			of := s.projectInMidDay(t, "on-"+onQuota)
+			s.call(t, http.MethodPut, "/projects/"+of.project+"/settings", `{"daily_records":2,"on_quota":"`+onQuota+`"}`, http.StatusOK)
+			of.sendHEC(t, hecEvents, keyed(splunk(of.token)), []byte(`{"event":"a"}{"event":"b"}{"event":"c"}`))
 			beyond := []byte(strings.Repeat(`{"event":"beyond"}`, 7))
 			if onQuota == "refuse" {
-				a := do(t, http.MethodPost, s.ingest+hecEvents, splunk(token), beyond)
+				a := do(t, http.MethodPost, s.ingest+hecEvents, splunk(of.token), beyond)
 				if a.status != http.StatusServiceUnavailable || string(a.body) != `{"text":"Server is busy","code":9}` || a.header.Get("Retry-After") == "" {
 					t.Errorf("answer %d %s, %v", a.status, a.body, a.header)
 				}
 				continue
 			}
-			of.sendHEC(t, hecEvents, splunk(token), beyond)
+			of.sendHEC(t, hecEvents, keyed(splunk(of.token)), beyond)
 			eventually(t, "what was dropped is counted", func() bool {
 				u := of.usage(t)
 				return u.Totals.Stored == 3 && u.Totals.Dropped["daily_records"] == 7
@@ -238,7 +237,7 @@ func TestHealthOfContainerLogsIsAnswered(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
 		for _, path := range []string{"/services/collector/health", "/services/collector/health/1.0"} {
-			a := do(t, http.MethodGet, s.ingest+path, nil, nil)
+			a, _ := insist(t, http.MethodGet, s.ingest+path, nil, nil)
 			if a.status != http.StatusOK || string(a.body) != `{"text":"HEC is healthy","code":17}` {
 				t.Errorf("%s: answer %d %s", path, a.status, a.body)
 			}

@@ -74,9 +74,9 @@ func TestOpenTelemetryLogComesBackAsItWasSent(t *testing.T) {
 // export posts a body as an exporter does, and expects all of it to be taken.
 func (s *system) export(t *testing.T, media, encoding string, body []byte, want string) {
 	t.Helper()
-	header := bearer(s.token)
+	header := keyed(bearer(s.token))
 	header["Content-Type"], header["Content-Encoding"] = media, encoding
-	a := do(t, http.MethodPost, s.ingest+"/v1/logs", header, compress(t, encoding, body))
+	a, _ := insist(t, http.MethodPost, s.ingest+"/v1/logs", header, compress(t, encoding, body))
 	if a.status != http.StatusOK || a.header.Get("Content-Type") != media || string(a.body) != want {
 		t.Fatalf("answer %d %q: %v", a.status, a.body, a.header)
 	}
@@ -101,7 +101,7 @@ func TestOpenTelemetryLogWithAnUnknownTokenIsRefused(t *testing.T) {
 		for media, answered := range map[string]string{"application/x-protobuf": "application/x-protobuf", "application/json": "application/problem+json"} {
 			header := bearer(newToken(t))
 			header["Content-Type"] = media
-			a := do(t, http.MethodPost, s.ingest+"/v1/logs", header, otlpLog(t, time.Now()))
+			a, _ := insist(t, http.MethodPost, s.ingest+"/v1/logs", header, otlpLog(t, time.Now()))
 			if a.status != http.StatusUnauthorized || a.header.Get("Content-Type") != answered || a.header.Get("X-Request-Id") == "" {
 				t.Errorf("answer %d %q: %v", a.status, a.body, a.header)
 			}

@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,8 +21,8 @@ import (
 // startWithin and stopWithin bound a process's start and stop on a busy
 // machine; neither is a claim about how long they take.
 const (
-	startWithin = 60 * time.Second
-	stopWithin  = 60 * time.Second
+	startWithin = 2 * time.Minute
+	stopWithin  = 2 * time.Minute
 )
 
 // process is one of ours, or an engine, running.
@@ -88,6 +92,7 @@ func (p *process) await(what string, accept func(line string) bool) string {
 	p.t.Helper()
 	deadline := time.After(startWithin)
 	for next := 0; ; {
+		ended := p.ended() // asked first: what it printed before is among the lines
 		p.mu.Lock()
 		lines, more := p.lines[next:], p.more
 		p.mu.Unlock()
@@ -97,13 +102,24 @@ func (p *process) await(what string, accept func(line string) bool) string {
 			}
 		}
 		next += len(lines)
+		if ended {
+			p.t.Fatalf("%s ended before %s:\n%s", p.name, what, p.output())
+		}
 		select {
 		case <-more:
 		case <-p.done:
-			p.t.Fatalf("%s ended before %s:\n%s", p.name, what, p.output())
 		case <-deadline:
 			p.t.Fatalf("%s did not come to %s:\n%s", p.name, what, p.output())
 		}
+	}
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -144,10 +160,42 @@ func (p *process) stop() {
 	}
 }
 
-// kill ends the process without a chance to clean up.
+// kill ends the process without a chance to clean up, and waits until what it
+// started is gone too: an engine that is still dying may write to its folder.
 func (p *process) kill() {
-	_ = p.command.Process.Kill() // it may have ended already
+	if p.ended() {
+		return
+	}
+	started := startedBy(p.command.Process.Pid)
+	_ = p.command.Process.Kill() // it may have ended just now
 	<-p.done
+	for deadline := time.Now().Add(stopWithin); slices.ContainsFunc(started, lives); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.t.Errorf("what %s started lives on without it: processes %v", p.name, started)
+			return
+		}
+	}
+}
+
+// startedBy are the processes that a process started, where the kernel tells.
+func startedBy(pid int) (pids []int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is good
+	for _, file := range files {
+		content, _ := os.ReadFile(file) // nothing where the thread has ended
+		for field := range strings.FieldsSeq(string(content)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}
+
+// lives tells whether a process is there and not only waited for.
+func lives(pid int) bool {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(content), ") ")
+	return err == nil && !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
 // secretFree fails the test where a secret is in what the process logged.

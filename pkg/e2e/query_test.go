@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -21,22 +22,15 @@ type neighbour struct {
 // addNeighbour makes a project with a token.
 func (s *system) addNeighbour(t *testing.T, name string) neighbour {
 	t.Helper()
-	projects := s.admin + "/api/v1/projects"
-	if a := do(t, http.MethodPost, projects, bearer(s.apiKey), fmt.Appendf(nil, `{"name":%q}`, name)); a.status != http.StatusCreated {
-		t.Fatalf("make project: answer %d: %s", a.status, a.body)
-	}
-	a := do(t, http.MethodPost, projects+"/"+name+"/tokens", bearer(s.apiKey), []byte(`{"name":"test"}`))
-	var made struct{ Token string }
-	if a.decode(t, &made); a.status != http.StatusCreated {
-		t.Fatalf("make token: answer %d: %s", a.status, a.body)
-	}
-	return neighbour{name, made.Token}
+	token, _ := s.newProjectToken(t, name)
+	return neighbour{name, token}
 }
 
 // look is a GET below a project.
 func (s *system) look(t *testing.T, project, route string, query url.Values) answer {
 	t.Helper()
-	return do(t, http.MethodGet, s.admin+"/api/v1/projects/"+project+"/"+route+"?"+query.Encode(), bearer(s.apiKey), nil)
+	a, _ := insist(t, http.MethodGet, s.admin+"/api/v1/projects/"+project+"/"+route+"?"+query.Encode(), bearer(s.apiKey), nil)
+	return a
 }
 
 // found is the data of the logs that a query finds, sorted.
@@ -209,25 +203,25 @@ func TestTheExplorerSeesWhatWasSent(t *testing.T) {
 func TestTailShowsWhatIsSentNow(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.admin+"/api/v1/projects/"+s.project+"/tail?q=failed", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+s.apiKey)
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" {
-			t.Fatalf("answer %d, %s", response.StatusCode, response.Header.Get("Content-Type"))
-		}
+		ctx, cancel := context.WithTimeout(t.Context(), readableWithin)
+		defer cancel()
+		tail, at := s.tail(ctx, t, "")
 		s.send(t, "logs", `[{"data":"one failed"},{"data":"went well"},{"data":"two failed"}]`, 3)
 		var got []string
-		for lines := bufio.NewScanner(response.Body); len(got) < 2 && lines.Scan(); {
-			var l log
-			if text, found := strings.CutPrefix(lines.Text(), "data: "); found && json.Unmarshal([]byte(text), &l) == nil && l.Data != "" {
-				got = append(got, l.Data)
+		reached := at
+		for len(got) < 2 && ctx.Err() == nil {
+			switch line, more := tail(); {
+			case !more: // a tail has its time, and is taken up again
+				tail, reached = s.tail(ctx, t, at)
+			case line == "": // the event is whole
+				at = reached
+			case strings.HasPrefix(line, "id: "):
+				reached = strings.TrimPrefix(line, "id: ")
+			case strings.HasPrefix(line, "data: "):
+				var l log
+				if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &l) == nil && l.Data != "" {
+					got = append(got, l.Data)
+				}
 			}
 		}
 		if fmt.Sprint(got) != "[one failed two failed]" {
@@ -237,4 +231,40 @@ func TestTailShowsWhatIsSentNow(t *testing.T) {
 			p.stop() // an open tail delays nobody
 		}
 	})
+}
+
+// tail follows the logs with "failed" in them, from now on or from where an
+// earlier tail was. It gives the next line, and where the tail begins.
+func (s *system) tail(ctx context.Context, t *testing.T, from string) (next func() (line string, more bool), at string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin+"/api/v1/projects/"+s.project+"/tail?q=failed", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+s.apiKey)
+	request.Header.Set("Last-Event-ID", from)
+	var response *http.Response
+	eventually(t, "a tail is not answered by 503", func() bool {
+		if response, err = http.DefaultClient.Do(request); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { response.Body.Close() })
+		return response.StatusCode != http.StatusServiceUnavailable
+	})
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("answer %d, %s", response.StatusCode, response.Header.Get("Content-Type"))
+	}
+	lines := bufio.NewScanner(response.Body)
+	next = func() (string, bool) { more := lines.Scan(); return lines.Text(), more }
+	for at == "" {
+		line, more := next()
+		if !more {
+			t.Fatal("the tail does not say where it begins")
+		}
+		at, _ = strings.CutPrefix(line, "id: ")
+		if at == line {
+			at = ""
+		}
+	}
+	return next, at
 }

@@ -21,31 +21,39 @@ func TestRedisInTroubleCostsNobodyARecord(t *testing.T) {
 	t.Parallel()
 	s := separate(t)
 	s.call(t, http.MethodPut, "/projects/"+s.project+"/settings", `{"rate":1000000,"daily_records":100000000,"monthly_bytes":100000000000}`, http.StatusOK)
-	ctx, stop := context.WithCancel(t.Context())
-	accepted := s.loadUntil(ctx, t)
+	under := s.startTraffic(t)
 	for _, trouble := range []struct {
 		name string
 		do   func(testing.TB)
+		seen []string // metrics that tell of it
 	}{
-		{"flushed", func(testing.TB) { s.flush(t) }},
-		{"frozen", s.cache.Pause},
-		{"thawed", s.cache.Resume},
-		{"killed", s.cache.Kill},
-		{"restarted", s.cache.Restart},
+		{"flushed", func(testing.TB) { s.flush(t) }, nil},
+		{"frozen", s.cache.Pause, []string{"logboom_ingest_quota_failures_total", "logboom_ingest_shared_cache_failures_total"}},
+		{"thawed", s.cache.Resume, nil},
+		{"killed", s.cache.Kill, nil},
+		{"restarted", s.cache.Restart, nil},
 	} {
+		before := under.accepted.Load()
 		trouble.do(t)
 		name := "made-while-" + trouble.name
 		token, _ := s.newProjectToken(t, name) // its token is in no cache
 		for range 20 {
-			a := do(t, http.MethodPost, s.ingest+"/v1/logs/"+name, bearer(token), []byte(`{"data":"a"}`))
+			a, _ := insist(t, http.MethodPost, s.ingest+"/v1/logs/"+name, keyed(bearer(token)), []byte(`{"data":"a"}`))
 			if a.status != http.StatusAccepted {
 				t.Errorf("redis %s: answer %d: %s", trouble.name, a.status, a.body)
 			}
 		}
-		<-time.After(500 * time.Millisecond) // of load
+		eventually(t, "there is load while redis is "+trouble.name, func() bool { return under.accepted.Load() >= before+200 })
+		for _, metric := range trouble.seen { // leases last for seconds, and are asked for anew after that
+			eventually(t, metric+" shows that redis is "+trouble.name, func() bool {
+				return value(t, do(t, http.MethodGet, s.ops["ingest"]+"/metrics", nil, nil).body, metric) > 0
+			})
+		}
 	}
-	stop()
-	want := accepted()
+	want := under.end()
+	if refused := int(under.refused.Load()); refused > want/10 {
+		t.Errorf("%d logs were accepted, and %d times one was not at once", want, refused)
+	}
 	var got []log
 	eventually(t, fmt.Sprintf("%d logs are stored", want), func() bool {
 		got = s.all(t, "logs", url.Values{}).Logs
@@ -54,37 +62,54 @@ func TestRedisInTroubleCostsNobodyARecord(t *testing.T) {
 	if len(got) != want {
 		t.Errorf("%d logs were accepted and %d are stored", want, len(got))
 	}
-	metrics := do(t, http.MethodGet, s.ops["ingest"]+"/metrics", nil, nil).body
-	for _, name := range []string{"logboom_ingest_quota_failures_total", "logboom_ingest_shared_cache_failures_total"} {
-		if value(t, metrics, name) == 0 {
-			t.Errorf("%s does not show it", name)
-		}
-	}
 }
 
-// loadUntil sends logs over eight connections until ctx ends. Each must be
-// accepted; the function returned waits and counts them.
-func (s *system) loadUntil(ctx context.Context, t *testing.T) (accepted func() int) {
+// traffic is logs that are sent meanwhile.
+type traffic struct {
+	accepted, refused atomic.Int64 // refused for the moment, and sent again
+	senders           sync.WaitGroup
+	stop              context.CancelFunc
+}
+
+// startTraffic sends logs over eight connections until end is called, or until
+// the test ends. Each must be accepted in the end.
+func (s *system) startTraffic(t *testing.T) *traffic {
 	t.Helper()
-	var count atomic.Int64
-	var senders sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	under := &traffic{stop: stop}
 	for range 8 {
-		senders.Go(func() {
-			for ctx.Err() == nil {
-				a, err := try(http.MethodPost, s.ingest+"/v1/logs/"+s.project, bearer(s.token), []byte(`{"data":"under load"}`))
-				if err != nil || a.status != http.StatusAccepted {
-					t.Errorf("under load: %v, answer %d: %s", err, a.status, a.body)
-					return
-				}
-				count.Add(1)
+		under.senders.Go(func() {
+			for ctx.Err() == nil && s.sendOne(t, under) {
 				<-time.After(20 * time.Millisecond) // 400 a second, so that reading them back stays short
 			}
 		})
 	}
-	return func() int {
-		senders.Wait()
-		return int(count.Load())
+	t.Cleanup(func() { under.end() }) // before the processes end that it is sent to
+	return under
+}
+
+// sendOne sends a log until it is accepted.
+func (s *system) sendOne(t *testing.T, under *traffic) bool {
+	header := keyed(bearer(s.token))
+	for deadline := time.Now().Add(readableWithin); ; <-time.After(500 * time.Millisecond) {
+		a, err := try(http.MethodPost, s.ingest+"/v1/logs/"+s.project, header, []byte(`{"data":"under load"}`))
+		if err == nil && a.status == http.StatusAccepted {
+			under.accepted.Add(1)
+			return true
+		}
+		if err != nil || a.status != http.StatusServiceUnavailable || time.Now().After(deadline) {
+			t.Errorf("under load: %v, answer %d: %s", err, a.status, a.body)
+			return false
+		}
+		under.refused.Add(1)
 	}
+}
+
+// end stops the traffic and counts what was accepted.
+func (u *traffic) end() int {
+	u.stop()
+	u.senders.Wait()
+	return int(u.accepted.Load())
 }
 
 // value is a metric's number.

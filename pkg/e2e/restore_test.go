@@ -35,7 +35,7 @@ func (s *system) places(t *testing.T, word string) map[string]string {
 		text := fmt.Sprintf("%s %d", word, n)
 		header := bearer(s.token)
 		header["Idempotency-Key"] = text
-		if a := do(t, http.MethodPost, s.ingest+"/v1/logs/"+s.project, header, fmt.Appendf(nil, `{"data":%q}`, text)); a.status != http.StatusAccepted {
+		if a, _ := insist(t, http.MethodPost, s.ingest+"/v1/logs/"+s.project, header, fmt.Appendf(nil, `{"data":%q}`, text)); a.status != http.StatusAccepted {
 			t.Fatalf("answer %d: %s", a.status, a.body)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
-	"github.com/logboom/logboom/pkg/freeport"
 	"github.com/logboom/logboom/pkg/project/redistest"
 )
 
@@ -124,21 +123,20 @@ func newToken(t testing.TB) string {
 	return p.await("its token", func(line string) bool { return strings.HasPrefix(line, "lgb_") })
 }
 
-// natsServer starts a real nats-server that syncs always; the text is its
-// address.
+var listens = regexp.MustCompile(`Listening for client connections on (127\.0\.0\.1:[0-9]+)`)
+
+// natsServer starts a real nats-server that syncs always, on a port that it
+// picks; the text is its address.
 func natsServer(t testing.TB) (*process, string) {
 	t.Helper()
-	port, err := freeport.Port()
-	if err != nil {
-		t.Fatal(err)
-	}
 	folder := t.TempDir()
 	file := filepath.Join(folder, "nats.conf")
-	settings := fmt.Sprintf("listen: 127.0.0.1:%d\nmax_payload: 8MB\njetstream { store_dir: %q, sync_interval: always, max_file_store: 32GB }\n", port, folder)
+	settings := fmt.Sprintf("listen: \"127.0.0.1:-1\"\nmax_payload: 8MB\njetstream { store_dir: %q, sync_interval: always, max_file_store: 32GB }\n", folder)
 	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := spawn(t, "nats-server", []string{"-c", file}, nil)
-	p.await("its port", func(line string) bool { return strings.Contains(line, "Server is ready") })
-	return p, fmt.Sprintf("nats://127.0.0.1:%d", port)
+	p.await("readiness", func(line string) bool { return strings.Contains(line, "Server is ready") })
+	line := p.await("its port", listens.MatchString)
+	return p, "nats://" + listens.FindStringSubmatch(line)[1]
 }
