@@ -72,7 +72,7 @@ function offer(found, text) {
   for (const [key, meaning] of [["↑ ↓", "choose"], ["Tab", "insert"], ["Enter", "run"], ["Esc", "close"]]) foot.append(make("span", {}, make("kbd", {}, key), ` ${meaning}`));
   const box = make("div", { id: "complete", className: "pop complete" }, make("p", { className: "head" }, found.head), list, foot);
   form.append(box);
-  shown = { items, at: -1, from: toUnits(text, found.from), to: toUnits(text, found.to), options: [...list.children] };
+  shown = { text, items, at: -1, from: toUnits(text, found.from), to: toUnits(text, found.to), options: [...list.children] };
   input.setAttribute("aria-expanded", "true");
   input.setAttribute("aria-controls", "complete-list");
 }
@@ -94,7 +94,10 @@ function choose(step) {
   input.setAttribute("aria-activedescendant", option.id);
 }
 
+// insert takes over what is offered. What was offered for another text, whose
+// places are others, is asked for anew.
 function insert(item) {
+  if (input.value !== shown.text) return void ask();
   const { from, to } = shown;
   close();
   const tail = item.more ? "" : " ";

@@ -138,6 +138,7 @@ const atEnd = () => rows.scrollHeight - rows.scrollTop - rows.clientHeight < 24;
 
 // paint puts what came into the page.
 function paint() {
+  if (scrolledUp()) pause("because you scrolled up"); // the event of it may still come
   if (incoming.length) {
     const stay = rows.scrollTop;
     const made = document.createDocumentFragment();
@@ -152,10 +153,7 @@ function paint() {
     }
     if (reason) rows.scrollTop = stay - gone;
   }
-  if (!reason && !atEnd()) {
-    moving = true;
-    rows.scrollTop = rows.scrollHeight;
-  }
+  if (!reason && !atEnd()) follow();
   part("waiting").textContent = waiting.length.toLocaleString("en");
   part("unsent").textContent = unsent.toLocaleString("en");
   part("unsent").classList.toggle("some", unsent > 0);
@@ -217,20 +215,22 @@ function resume() {
   waiting = [];
   getSelection().removeAllRanges();
   say("ok", "Live");
+  follow();
   paint();
-  moving = true;
-  rows.scrollTop = rows.scrollHeight;
+  follow();
 }
 
-let moving = false; // the page itself scrolls
-let height = 0;
+let height = 0; // where the page or the reader scrolled to last
+const scrolledUp = () => !reason && rows.scrollTop < height - 4 && !atEnd();
+
+// follow goes to the newest line.
+function follow() {
+  rows.scrollTop = rows.scrollHeight;
+  height = rows.scrollTop;
+}
+
 rows.addEventListener("scroll", () => {
-  if (moving) {
-    moving = false;
-    height = rows.scrollTop;
-    return;
-  }
-  if (rows.scrollTop < height - 4 && !atEnd()) pause("because you scrolled up");
+  if (scrolledUp()) pause("because you scrolled up");
   height = rows.scrollTop;
 });
 rows.addEventListener("toggle", (event) => { if (event.target.open) pause("because a line is open"); }, true);
