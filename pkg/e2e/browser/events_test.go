@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
@@ -31,14 +30,14 @@ func TestFeedShowsChannelsEventsAndWhatIsNew(t *testing.T) {
 			if l.touch {
 				b.picture("events")
 			}
-			b.value(`([...document.querySelectorAll(".ev-link")].find((one) => one.textContent.startsWith("Payments error")).click(), "clicked")`)
+			b.leave("open an event", script(`[...document.querySelectorAll(".ev-link")].find((one) => one.textContent.startsWith("Payments error")).click()`))
 			b.await("Logs 5 min around it")
 			if !l.touch {
 				b.picture("events")
 			}
 			b.check("an event")
-			b.do("close it", chromedp.KeyEvent(kb.Escape))
-			b.until("it is closed", `document.readyState === "complete" && !document.querySelector("#detail")`)
+			b.leave("close it", keys(kb.Escape))
+			b.until("it is closed", `!document.querySelector("#detail")`)
 			b.site.post(t, "/v1/events/events", token, `{"channel":"deploys","title":"another one in `+l.name+`"}`)
 			b.until("what is new is told", `!document.querySelector("#fresh").hidden`)
 			if strings.Contains(b.seen(), "another one in "+l.name) {

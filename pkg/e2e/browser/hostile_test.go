@@ -66,7 +66,7 @@ func TestNothingOfALineRuns(t *testing.T) {
 	b.visit("/projects/hostile/events")
 	b.await("owned")
 	quiet("events")
-	b.value(`(document.querySelector(".ev-link").click(), "clicked")`)
+	b.leave("open an event", script(`document.querySelector(".ev-link").click()`))
 	b.await("Logs 5 min around it")
 	quiet("an event")
 }

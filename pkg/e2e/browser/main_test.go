@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,11 @@ import (
 
 // patience bounds what a page or process may take on a busy machine; it is no
 // claim about how long it takes.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
+
+// browserStarts is how often Chromium may end, or say nothing, before its first
+// page is there.
+const browserStarts = 3
 
 func TestMain(m *testing.M) {
 	engine.Main() // does not return in the engine's own process
@@ -100,7 +105,7 @@ func (i *installation) startStandalone() error {
 	}
 	i.pages, i.ingest = "http://"+pages, "http://"+ingest
 	i.command = exec.Command(binary, "--data-dir="+filepath.Join(i.folder, "data"), "--admin-addr="+pages, "--ingest-addr="+ingest,
-		"--ops-addr=127.0.0.1:0", "--clickhouse-url="+i.engine.URL(), "--stream-bytes=256MiB", "--log-level=warn")
+		"--ops-addr=127.0.0.1:0", "--stop-timeout=60s", "--clickhouse-url="+i.engine.URL(), "--stream-bytes=256MiB", "--log-level=warn")
 	for _, pair := range os.Environ() {
 		if !strings.HasPrefix(pair, "LOGBOOM_") || strings.HasPrefix(pair, "LOGBOOM_CLICKHOUSE_ENGINE=") {
 			i.command.Env = append(i.command.Env, pair)
@@ -149,20 +154,42 @@ func (i *installation) startBrowser() error {
 	if path == "" {
 		return errors.New("the browser tests need Chromium: install Debian's chromium and fonts-dejavu-core")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU)
-	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...) // ends with the browser
-	i.browser, i.close = chromedp.NewContext(allocator)
-	if err := chromedp.Do(i.browser); err != nil {
-		return fmt.Errorf("start %s: %w", path, err)
+	var failed error
+	for range browserStarts {
+		err := i.tryBrowser(path)
+		if err == nil {
+			return nil
+		}
+		failed = errors.Join(failed, err)
 	}
-	return nil
+	return fmt.Errorf("start %s: %w", path, failed)
+}
+
+// tryBrowser starts a browser with a page. A deadline of its context would end
+// the browser too, however well it had started: so a timer cancels it.
+func (i *installation) tryBrowser(path string) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU)
+	allocator, _ := chromedp.NewExecAllocator(ctx, options...) // ends with ctx
+	browser, end := chromedp.NewContext(allocator)
+	late := time.AfterFunc(patience, cancel)
+	err := chromedp.Do(browser)
+	if late.Stop() && err == nil {
+		i.browser, i.close = browser, func() { cancel(); end() }
+		return nil
+	}
+	cancel()
+	end() // waits until its process is gone
+	return cmp.Or(err, errors.New("it took too long"))
 }
 
 // stop ends the browser and the standalone, and removes what they left.
 func (i *installation) stop() error {
 	var failed error
 	if i.close != nil {
-		failed = chromedp.Cancel(i.browser) // waits until the browser has ended
+		ctx, cancel := context.WithTimeout(i.browser, patience)
+		_ = chromedp.Cancel(ctx) // closes it and waits, or kills it: nothing is tested by how it ends
+		cancel()
 		i.close()
 	}
 	if i.command != nil && i.command.Process != nil {

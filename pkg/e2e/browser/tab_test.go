@@ -3,8 +3,10 @@ package browser
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,36 +38,32 @@ type tab struct {
 	site *installation
 	look look
 
+	heard chan struct{} // closed when the console has told its last
+
 	mu         sync.Mutex
 	complaints []string // of the browser's console
 }
 
-// step is something to do in a tab.
-type step = chromedp.Action[chromedp.Void]
+// last is what the console is given at the end of a test.
+const last = "that was all"
 
 // open opens a tab. At its end the console must have been silent.
 func open(t *testing.T, l look) *tab {
 	t.Helper()
 	site := start(t)
 	ctx, cancel := chromedp.NewContext(site.browser, chromedp.WithNewBrowserContext())
-	b := &tab{t: t, ctx: ctx, site: site, look: l}
+	b := &tab{t: t, ctx: ctx, site: site, look: l, heard: make(chan struct{})}
 	console := chromedp.Console(ctx)
 	listened := make(chan struct{})
 	go func() {
 		defer close(listened)
-		for message, err := range console {
-			if err != nil {
-				return // the tab was closed
-			}
-			switch message.Type {
-			case chromedp.ConsoleError, chromedp.ConsoleWarning, chromedp.ConsoleException:
-				b.complain(message.String() + " " + message.URL)
-			}
-		}
+		b.listen(console)
 	}()
 	t.Cleanup(func() {
 		if t.Failed() {
 			b.keepPicture()
+		} else {
+			b.hearOut()
 		}
 		cancel()
 		<-listened
@@ -75,6 +73,37 @@ func open(t *testing.T, l look) *tab {
 	})
 	b.takeLook(l)
 	return b
+}
+
+// listen keeps what the console complains about, until the tab is closed.
+func (b *tab) listen(console iter.Seq2[chromedp.ConsoleMessage, error]) {
+	for message, err := range console {
+		switch {
+		case err != nil:
+			return
+		case message.Type == chromedp.ConsoleDebug && message.Text == last:
+			close(b.heard)
+		case message.Type == chromedp.ConsoleError, message.Type == chromedp.ConsoleWarning, message.IsException():
+			b.complain(message.String() + " " + message.URL)
+		}
+	}
+}
+
+// hearOut waits until all that the console was told has been heard. It tells in
+// order, but later than the page shows what it is about.
+func (b *tab) hearOut() {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, script(fmt.Sprintf("console.debug(%q)", last))); err != nil {
+		b.t.Errorf("the console's last: %v", err)
+		return
+	}
+	select {
+	case <-b.heard:
+	case <-ctx.Done():
+		b.t.Error("the console's last was not heard")
+	}
 }
 
 // takeLook changes the tab's colours and size.
@@ -100,30 +129,62 @@ func (b *tab) complain(text string) {
 	b.complaints = append(b.complaints, text)
 }
 
-// expected forgets complaints that hold the text: a refused form is shown in
-// the console as well.
+// expected waits for a complaint that holds the text, and forgets it: a refused
+// form is shown in the console as well, a little later than in the page.
 func (b *tab) expected(part string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	kept := b.complaints[:0]
-	for _, complaint := range b.complaints {
-		if !strings.Contains(complaint, part) {
-			kept = append(kept, complaint)
+	b.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !b.forget(part) {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			b.t.Fatalf("the console tells of no %s", part)
 		}
 	}
-	b.complaints = kept
+}
+
+// forget takes away a complaint that holds the text, if there is one.
+func (b *tab) forget(part string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := slices.IndexFunc(b.complaints, func(complaint string) bool { return strings.Contains(complaint, part) })
+	if at < 0 {
+		return false
+	}
+	b.complaints = slices.Delete(b.complaints, at, at+1)
+	return true
+}
+
+// loaded waits until the page is there, and its scripts have run.
+func (b *tab) loaded() {
+	b.t.Helper()
+	b.until("the page has loaded", `document.readyState === "complete"`)
 }
 
 // do takes steps; what says what they are for. A key pressed before the page's
-// scripts have run is heard by nobody, so it waits for them.
+// scripts have run is heard by nobody, so it waits for them. Steps that lead to
+// another page are leave's.
 func (b *tab) do(what string, steps ...step) {
 	b.t.Helper()
-	b.until("the page has loaded", `document.readyState === "complete"`)
+	b.loaded()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		b.t.Fatalf("%s: %v\n%s", what, err, b.seen())
 	}
+}
+
+// leave takes steps that lead to another page, and waits for that: the old one
+// stands there, loaded, until the new one answers.
+func (b *tab) leave(what string, steps ...step) {
+	b.t.Helper()
+	b.loaded()
+	old := b.value(`String(performance.timeOrigin)`)
+	b.do(what, steps...)
+	b.until("there is another page: "+what, fmt.Sprintf(`document.readyState === "complete" && String(performance.timeOrigin) !== %q`, old))
 }
 
 // seen is what a person sees of the page, for messages.
@@ -143,10 +204,10 @@ func (b *tab) visit(path string) {
 	b.do("visit "+path, chromedp.Navigate(b.site.pages+path), chromedp.WaitVisible(chromedp.CSS("main")))
 }
 
-// click clicks what the selector finds and waits until a text is there.
+// click clicks what leads to another page, and waits until that shows a text.
 func (b *tab) click(selector, then string) {
 	b.t.Helper()
-	b.do("click "+selector, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	b.leave("click "+selector, chromedp.Click(chromedp.CSS(selector)))
 	b.await(then)
 }
 
@@ -157,6 +218,7 @@ func (b *tab) fill(selector, text string) {
 	b.do("wait for "+selector, chromedp.WaitVisible(at))
 	b.value(fmt.Sprintf(`document.querySelector(%q).value = ""`, selector))
 	b.do("fill "+selector, chromedp.SendKeys(at, text))
+	b.until(selector+" holds what was typed", fmt.Sprintf(`document.querySelector(%q).value === %q`, selector, text))
 }
 
 // await waits until the page shows the text, also across a change of pages.
@@ -209,6 +271,7 @@ func (b *tab) signIn(email, password string) {
 // picture keeps a picture of the page where somebody asked for pictures.
 func (b *tab) picture(name string) {
 	b.t.Helper()
+	b.loaded()
 	if err := b.keep(name + "-" + b.look.name); err != nil {
 		b.t.Fatal(err)
 	}

@@ -10,22 +10,6 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// post sends a body to ingest as a program would.
-func (i *installation) post(t *testing.T, path, token, body string) int {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.ingest+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	return answer.StatusCode
-}
-
 // TestNewUserComesFromSignInToTheFirstLog walks what a new user walks: in, a
 // project, a token, a log, and out.
 func TestNewUserComesFromSignInToTheFirstLog(t *testing.T) {
@@ -52,7 +36,7 @@ func TestNewUserComesFromSignInToTheFirstLog(t *testing.T) {
 			b.check("new project")
 			b.click("form[action='/projects'] button", "Send your first log")
 			b.await("Waiting for the first log")
-			b.do("make a token", chromedp.Submit(chromedp.CSS("#new-token")))
+			b.leave("make a token", chromedp.Submit(chromedp.CSS("#new-token")))
 			b.await("The token is filled in")
 			b.picture("onboarding")
 			b.check("first log")
@@ -97,11 +81,11 @@ func TestTokenIsShownOnceAndRevokedByItsName(t *testing.T) {
 			b.picture("settings-tokens")
 			b.check("tokens")
 			b.do("press Done too early", chromedp.Click(chromedp.CSS("[data-done]")))
-			b.await("This is the only time that it is shown.")
 			if status := b.site.post(t, "/v1/logs/demo", token, `{"data":"hello"}`); status != http.StatusAccepted {
 				t.Fatalf("the new token: answer %d", status)
 			}
-			b.do("reload", chromedp.Reload())
+			b.await("This is the only time that it is shown.")
+			b.leave("reload", chromedp.Reload())
 			b.await(label)
 			if strings.Contains(b.seen(), token) {
 				t.Error("the token is shown again")
@@ -127,16 +111,16 @@ func TestLimitsRetentionAndUse(t *testing.T) {
 			b.visit("/projects/demo/settings/quotas")
 			b.await("Last 48 hours")
 			b.fill("#daily", "a lot")
-			b.do("save", chromedp.Submit(chromedp.CSS("#daily")))
+			b.leave("save", chromedp.Submit(chromedp.CSS("#daily")))
 			b.await("Must be a whole number")
 			b.expected("400")
 			b.fill("#daily", "100000")
 			b.fill("#days", "30")
-			b.do("save", chromedp.Submit(chromedp.CSS("#daily")))
+			b.leave("save", chromedp.Submit(chromedp.CSS("#daily")))
 			b.await("The changes are saved.")
 			b.await("Records today")
 			b.fill("#days", "14")
-			b.do("save", chromedp.Submit(chromedp.CSS("#days")))
+			b.leave("save", chromedp.Submit(chromedp.CSS("#days")))
 			b.await("deleted after 14 days, not 30")
 			b.expected("409")
 			b.check("quotas")
@@ -223,9 +207,8 @@ func TestThemeIsSwitchedAtOnceAndKept(t *testing.T) {
 	}
 	for _, want := range []string{"dark", "light"} {
 		b.do("press the switch", chromedp.Click(chromedp.CSS("[data-theme-switch] button")))
-		if chosen := theme(); chosen != want {
-			t.Errorf("the theme is %q, not %s", chosen, want)
-		}
+		b.until("the theme is "+want, fmt.Sprintf(`document.documentElement.dataset.theme === %q`, want))
+		b.until("it is kept", fmt.Sprintf(`document.cookie.includes("logboom-theme=%s")`, want)) // a script's cookie is on its way for a moment
 		b.visit("/projects")
 		if chosen := theme(); chosen != want {
 			t.Errorf("on the next page the theme is %q, not %s", chosen, want)
@@ -238,31 +221,28 @@ func TestKeysLeadThroughThePages(t *testing.T) {
 	b := open(t, looks[0])
 	b.signIn(b.site.email, b.site.password)
 	b.visit("/projects/demo/settings")
-	b.do("press g p", chromedp.KeyEvent("g"), chromedp.KeyEvent("p"))
+	b.leave("press g p", keys("g", "p"))
 	b.await("Records stored")
-	b.do("press /", chromedp.KeyEvent("/"))
-	if name := b.value(`document.activeElement.name`); name != "filter" {
-		t.Fatalf("the focus is on %q", name)
-	}
-	b.do("type letters that are keys elsewhere", chromedp.KeyEvent("g"), chromedp.KeyEvent("p"))
-	if typed := b.value(`document.activeElement.value`); !strings.HasSuffix(typed, "gp") {
-		t.Errorf("the field holds %q", typed)
-	}
+	b.do("press /", keys("/"))
+	b.until("the focus is on the filter", `document.activeElement.name === "filter"`)
+	b.do("type letters that are keys elsewhere", keys("g", "p"))
+	b.until("the field holds them", `document.activeElement.value?.endsWith("gp")`)
 	b.visit("/projects/demo/settings")
-	b.do("press ?", chromedp.KeyEvent("?"), chromedp.WaitVisible(chromedp.CSS("#all-keys")))
+	b.do("press ?", keys("?"), chromedp.WaitVisible(chromedp.CSS("#all-keys")))
 	b.await("Switch project")
 	b.check("all keys")
-	b.do("press Escape", chromedp.KeyEvent(kb.Escape), chromedp.WaitNotVisible(chromedp.CSS("#all-keys")))
-	b.do("press p", chromedp.KeyEvent("p"))
+	b.do("press Escape", keys(kb.Escape), chromedp.WaitNotVisible(chromedp.CSS("#all-keys")))
+	b.do("press p", keys("p"))
 	b.until("the list of projects is open", `document.querySelector("#switcher a") !== null`)
 	b.checkPart("project switcher", "#switcher")
 	b.visit("/account")
 	b.check("account")
-	b.do("switch single keys off", chromedp.Click(chromedp.CSS("input[name=keys]")), chromedp.Click(chromedp.CSS("main .card-foot button")))
-	b.await("Your choice is kept")
-	b.do("press g p", chromedp.KeyEvent("g"), chromedp.KeyEvent("p"))
-	if at := b.value(`location.pathname`); at != "/account" {
-		t.Errorf("keys act although they are off: at %s", at)
+	b.do("switch single keys off", chromedp.Click(chromedp.CSS("input[name=keys]")))
+	b.click("main .card-foot button", "Your choice is kept")
+	b.do("watch the keys", script(`addEventListener("keydown", (event) => { document.body.dataset.taken = event.defaultPrevented })`))
+	b.do("press g p", keys("g", "p"))
+	if taken := b.value(`document.body.dataset.taken`); taken != "false" {
+		t.Errorf("keys act although they are off: the last was taken: %s", taken)
 	}
 }
 
@@ -293,7 +273,8 @@ func TestAlertsKeepTheirAddressToThemselves(t *testing.T) {
 			b.fill("#address", "https://127.0.0.1/hooks/a-secret-of-the-room-4f1c") // where no webhook may go
 			b.do("choose the severity", chromedp.SetValue(chromedp.CSS("#min-severity"), "error"))
 			b.click(".btn.primary", "The alerts are saved.")
-			b.click("[data-test-send]", "The message was not sent")
+			b.do("send a test message", chromedp.Click(chromedp.CSS("[data-test-send]")))
+			b.await("The message was not sent")
 			if strings.Contains(b.value(`document.documentElement.outerHTML`), "a-secret-of") {
 				t.Error("the page holds the address")
 			}
