@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +22,7 @@ import (
 
 // patience bounds every wait on a busy machine; it is no claim about how long
 // anything takes.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 const image = "local/chatty:test"
 
@@ -34,7 +35,12 @@ type engine struct {
 
 func newEngine(folder string) (*engine, error) {
 	e := &engine{folder: folder}
+	// Whatever this machine's own dockerd is told is not for this one.
+	if err := os.WriteFile(e.path("daemon.json"), []byte("{}"), 0o600); err != nil {
+		return nil, err
+	}
 	if err := e.start(); err != nil {
+		e.remove()
 		return nil, err
 	}
 	if err := e.load(); err != nil {
@@ -60,10 +66,26 @@ func (e *engine) log() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// start starts dockerd and waits until it answers. It is stopped when this
-// process ends in whatever way: a signal follows the thread that started it,
-// which therefore stays.
-func (e *engine) start() error {
+// start starts dockerd and waits until it answers. One that ends meanwhile is
+// started again, twice: it gives its containerd 15 seconds, which is little
+// where the machine stands still.
+func (e *engine) start() (err error) {
+	for range 3 {
+		if err = e.launch(); err != nil {
+			return err
+		}
+		if err = e.answers(); !errors.Is(err, errEnded) {
+			return err
+		}
+	}
+	return err
+}
+
+var errEnded = errors.New("dockerd ended")
+
+// launch starts dockerd. It is stopped when this process ends in whatever way:
+// a signal follows the thread that started it, which therefore stays.
+func (e *engine) launch() error {
 	log, err := os.OpenFile(e.path("dockerd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -71,8 +93,9 @@ func (e *engine) start() error {
 	// The containerd of a dockerd that was killed ended with it. Where init does
 	// not bury orphans it still looks alive, and would be waited for.
 	_ = os.Remove(e.path("exec/containerd/containerd.pid")) // there is none, as a rule
+	_ = os.Remove(e.path("pid"))                            // of a dockerd that was killed; the number may be another's by now
 	e.done = make(chan struct{})
-	e.command = exec.Command("dockerd", "--data-root", e.path("data"), "--exec-root", e.path("exec"), "-p", e.path("pid"), "-H", "unix://"+e.path("sock"),
+	e.command = exec.Command("dockerd", "--config-file", e.path("daemon.json"), "--data-root", e.path("data"), "--exec-root", e.path("exec"), "-p", e.path("pid"), "-H", "unix://"+e.path("sock"),
 		"--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--shutdown-timeout=5")
 	e.command.Stdout, e.command.Stderr = log, log
 	e.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -87,16 +110,18 @@ func (e *engine) start() error {
 			_ = e.command.Wait() // how it ended is in its log
 		}
 	}()
-	if err := <-started; err != nil {
-		return err
-	}
+	return <-started
+}
+
+// answers waits until dockerd answers or has ended.
+func (e *engine) answers() error {
 	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
 		if _, err := e.try("info"); err == nil {
 			return nil
 		}
 		select {
 		case <-e.done:
-			return fmt.Errorf("dockerd ended: %s", e.log())
+			return fmt.Errorf("%w: %s", errEnded, e.log())
 		default:
 		}
 		if time.Now().After(deadline) {
@@ -108,6 +133,9 @@ func (e *engine) start() error {
 // signal sends dockerd a signal and waits for its end, which a container that
 // nobody reads from would keep it from.
 func (e *engine) signal(signal syscall.Signal) {
+	if e.command.Process == nil {
+		return // it was never started
+	}
 	_ = e.command.Process.Signal(signal) // it may have ended already
 	select {
 	case <-e.done:
@@ -118,11 +146,15 @@ func (e *engine) signal(signal syscall.Signal) {
 }
 
 // try runs the docker command.
-func (e *engine) try(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+func (e *engine) try(args ...string) (string, error) { return e.feed(nil, args...) }
+
+// feed runs the docker command with something to read.
+func (e *engine) feed(input io.Reader, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	command := exec.CommandContext(ctx, "docker", append([]string{"-H", "unix://" + e.path("sock")}, args...)...)
 	command.Env = append(os.Environ(), "DOCKER_CONFIG="+e.path("config"))
+	command.Stdin = input
 	out, err := command.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
@@ -151,9 +183,7 @@ func (e *engine) load() error {
 	if err = errors.Join(err, writer.Close()); err != nil {
 		return err
 	}
-	command := exec.Command("docker", "-H", "unix://"+e.path("sock"), "import", "-c", `ENTRYPOINT ["/chatty"]`, "-", image)
-	command.Stdin = &archive
-	if out, err := command.CombinedOutput(); err != nil {
+	if out, err := e.feed(&archive, "import", "-c", `ENTRYPOINT ["/chatty"]`, "-", image); err != nil {
 		return fmt.Errorf("docker import: %w: %s", err, out)
 	}
 	return nil
@@ -166,6 +196,22 @@ func (e *engine) run(t *testing.T, driver []string, arguments ...string) string 
 	id := e.docker(t, append(append(args, image), arguments...)...)
 	t.Cleanup(func() { e.docker(t, "rm", "-fv", id) })
 	return id
+}
+
+// printed is how many of a container's lines docker logs shows. Of the last one
+// it may be only the beginning.
+func (e *engine) printed(t *testing.T, id string) int {
+	t.Helper()
+	return len(numbered.FindAllString(e.docker(t, "logs", id), -1))
+}
+
+// end ends a container that was asked for n lines: its program keeps the last
+// one until Docker has read the others, of which a short one is the last.
+func (e *engine) end(t *testing.T, id string, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("Docker has read all but the last of %d lines", n), func() bool { return e.printed(t, id) >= n-1 })
+	e.docker(t, "kill", "--signal=TERM", id)
+	e.docker(t, "wait", id)
 }
 
 // remove stops dockerd and takes away what it leaves mounted. Its folders are

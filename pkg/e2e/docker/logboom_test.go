@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/logboom/logboom/pkg/freeport"
 )
 
 // logboom is a standalone on ports that stay the same over a restart.
@@ -29,13 +30,14 @@ type logboom struct {
 
 func newLogboom(folder string) (*logboom, error) {
 	l := &logboom{folder: folder}
-	for _, address := range []*string{&l.ingest, &l.admin} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+	for l.ingest == l.admin { // as at first
+		for _, address := range []*string{&l.ingest, &l.admin} {
+			free, err := freeport.Address()
+			if err != nil {
+				return nil, err
+			}
+			*address = "http://" + free
 		}
-		*address = "http://" + listener.Addr().String()
-		listener.Close() // only to find a free port
 	}
 	if err := l.start(); err != nil {
 		return nil, err

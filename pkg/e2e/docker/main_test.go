@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // shared is what all tests use, one after the other.
@@ -33,11 +34,21 @@ func TestMain(m *testing.M) {
 		world.logboom.stop()
 		world.engine.remove()
 	}
-	if err := os.RemoveAll(folder); err != nil {
+	if err := clean(folder); err != nil {
 		fmt.Fprintln(os.Stderr, "not cleaned up:", err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// clean removes the folder, as soon as processes that were told to end have done
+// so: what they still write is in nobody's way then.
+func clean(folder string) (err error) {
+	for deadline := time.Now().Add(patience); ; <-time.After(100 * time.Millisecond) {
+		if err = os.RemoveAll(folder); err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // newWorld builds what is needed and starts it.
@@ -65,18 +76,20 @@ func newWorld(folder string) (*shared, error) {
 	return &shared{folder, engine, boom}, nil
 }
 
-// build makes the plugin as make does, Logboom, and the containers' program.
+// build makes the plugin as make does, Logboom as the other tests build it, and
+// the containers' program, which has to do without libraries.
 func build(folder string) error {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		return err
 	}
+	chatty := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(folder, "chatty"), "./chatty")
+	chatty.Env = append(os.Environ(), "CGO_ENABLED=0")
 	for _, command := range []*exec.Cmd{
 		exec.Command("make", "-C", root, "plugin", "BIN="+folder),
 		exec.Command("go", "build", "-o", filepath.Join(folder, "standalone"), "github.com/logboom/logboom/cmd/standalone"),
-		exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(folder, "chatty"), "./chatty"),
+		chatty,
 	} {
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("build: %w: %s", err, out)
 		}
