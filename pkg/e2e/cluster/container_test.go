@@ -87,12 +87,21 @@ func (b *box) do(what string, act func(ctx context.Context, id string) error) {
 	}
 }
 
-// kill ends it without a chance to clean up.
+// kill ends it without a chance to clean up, and waits until Docker has seen
+// its end: to start what still counts as running does nothing.
 func (b *box) kill() {
 	b.t.Helper()
 	b.do("kill", func(ctx context.Context, id string) error {
-		_, err := b.docker.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "KILL"})
-		return err
+		if _, err := b.docker.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "KILL"}); err != nil {
+			return err
+		}
+		ended := b.docker.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+		select {
+		case <-ended.Result:
+			return nil
+		case err := <-ended.Error:
+			return err
+		}
 	})
 }
 

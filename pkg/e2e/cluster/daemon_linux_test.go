@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,11 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
-
-const (
-	daemonStart = 60 * time.Second
-	daemonStop  = 30 * time.Second
 )
 
 // again runs this test binary anew in a network namespace of its own, where a
@@ -45,6 +43,7 @@ func again() (int, error) {
 type daemon struct {
 	folder  string
 	command *exec.Cmd
+	ended   chan struct{} // closed once it has ended
 }
 
 // raiseLoopback turns this namespace's loopback on: a new one has it down.
@@ -65,7 +64,7 @@ func raiseLoopback() error {
 	return nil
 }
 
-// startDaemon starts one in this network namespace and waits for its socket.
+// startDaemon starts one in this network namespace and waits until it answers.
 func startDaemon() (*daemon, error) {
 	if err := raiseLoopback(); err != nil {
 		return nil, err
@@ -75,44 +74,102 @@ func startDaemon() (*daemon, error) {
 		return nil, err
 	}
 	d := &daemon{folder: folder}
-	log, err := os.Create(filepath.Join(folder, "log"))
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(folder))
-	}
-	defer log.Close()
-	d.command = exec.Command("dockerd", "--data-root", filepath.Join(folder, "data"), "--exec-root", filepath.Join(folder, "exec"),
-		"-p", filepath.Join(folder, "pid"), "-H", "unix://"+d.socket())
-	d.command.Stdout, d.command.Stderr = log, log
-	runtime.LockOSThread() // as in again
-	d.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := d.command.Start(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(folder))
-	}
-	for deadline := time.Now().Add(daemonStart); !dials(d.socket()); {
-		if time.Now().After(deadline) {
-			text, _ := os.ReadFile(log.Name()) // what there is of it
-			return nil, errors.Join(fmt.Errorf("dockerd did not start:\n%s", text), d.stop())
-		}
-		<-time.After(50 * time.Millisecond)
+	if err := d.start(); err != nil {
+		return nil, errors.Join(err, d.stop())
 	}
 	return d, os.Setenv("DOCKER_HOST", "unix://"+d.socket())
+}
+
+// start starts dockerd. One that ends before it has answered is started again,
+// twice: it gives its containerd 15 seconds, which is little where the machine
+// stands still.
+func (d *daemon) start() (err error) {
+	// Whatever this machine's own dockerd is told is not for this one.
+	if err := os.WriteFile(filepath.Join(d.folder, "daemon.json"), []byte("{}"), 0o600); err != nil {
+		return err
+	}
+	for range 3 {
+		if err = d.launch(); err != nil {
+			return err
+		}
+		if err = d.answers(); !errors.Is(err, errEnded) {
+			return err
+		}
+	}
+	return err
+}
+
+var errEnded = errors.New("dockerd ended")
+
+func (d *daemon) launch() error {
+	log, err := os.OpenFile(filepath.Join(d.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	// The containerd of a dockerd that gave it up still looks alive where init
+	// does not bury orphans, and would be waited for.
+	_ = os.Remove(filepath.Join(d.folder, "exec/containerd/containerd.pid")) // there is none, as a rule
+	command := exec.Command("dockerd", "--config-file", filepath.Join(d.folder, "daemon.json"),
+		"--data-root", filepath.Join(d.folder, "data"), "--exec-root", filepath.Join(d.folder, "exec"),
+		"-p", filepath.Join(d.folder, "pid"), "-H", "unix://"+d.socket())
+	command.Stdout, command.Stderr = log, log
+	runtime.LockOSThread() // as in again
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = command.Wait() // how it ended is in its log
+	}()
+	d.command, d.ended = command, ended
+	return nil
+}
+
+// answers waits until dockerd answers a request or has ended: it listens before
+// it can do anything.
+func (d *daemon) answers() error {
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", d.socket())
+	}}}
+	defer client.CloseIdleConnections()
+	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
+		if response, err := client.Get("http://docker/info"); err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-d.ended:
+			return fmt.Errorf("%w:\n%s", errEnded, d.log())
+		default:
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("dockerd does not answer:\n%s", d.log())
+		}
+	}
+}
+
+func (d *daemon) log() []byte {
+	text, _ := os.ReadFile(filepath.Join(d.folder, "log")) // what there is of it
+	return text[max(0, len(text)-4000):]
 }
 
 func (d *daemon) socket() string { return filepath.Join(d.folder, "docker.sock") }
 
 // stop ends the daemon, and its containers with it, and removes what it left.
 func (d *daemon) stop() error {
-	_ = d.command.Process.Signal(syscall.SIGTERM) // it may have ended already
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = d.command.Wait() // that it was told to end is no news
-	}()
-	select {
-	case <-ended:
-	case <-time.After(daemonStop):
-		_ = d.command.Process.Kill()
-		<-ended
+	if d.command != nil {
+		_ = d.command.Process.Signal(syscall.SIGTERM) // it may have ended already
+		select {
+		case <-d.ended:
+		case <-time.After(patience):
+			_ = d.command.Process.Kill() // it may have ended just now
+			<-d.ended
+		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -123,5 +180,7 @@ func (d *daemon) stop() error {
 			_ = syscall.Unmount(fields[1], syscall.MNT_DETACH) // what stays shows in the next line
 		}
 	}
-	return os.RemoveAll(d.folder)
+	// Processes of a dockerd that was killed may still write while they end.
+	eventually(func() bool { err = os.RemoveAll(d.folder); return err == nil })
+	return err
 }
