@@ -60,6 +60,7 @@ func startCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	c.finder = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discover))
+	c.awaitAddresses(t)
 	for module, files := range operators {
 		c.install(t, module, files)
 	}
@@ -84,23 +85,72 @@ func (c *cluster) install(t *testing.T, module string, files []string) {
 	}
 }
 
-// awaitServed waits until objects of a kind can be stored.
+// awaitAddresses waits until services are given addresses, which begins after
+// the server says that it is ready: it makes one of its own then.
+func (c *cluster) awaitAddresses(t *testing.T) {
+	t.Helper()
+	services := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "services"}).Namespace("default")
+	eventually(t, "the server's own service is there", func() error {
+		_, err := services.Get(t.Context(), "kubernetes", metav1.GetOptions{})
+		return err
+	})
+}
+
+// awaitServed waits until objects of a kind can be stored, and until the kind
+// is found by those who ask for all that is served, which comes later.
 func (c *cluster) awaitServed(t *testing.T, name string) {
 	t.Helper()
 	kinds := c.client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	eventually(t, name+" is established", func() error {
 		kind, err := kinds.Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		conditions, _, _ := unstructured.NestedSlice(kind.Object, "status", "conditions")
 		for _, condition := range conditions {
 			if c, ok := condition.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
-				return
+				return nil
 			}
 		}
+		return fmt.Errorf("its conditions are %v", conditions)
+	})
+	eventually(t, name+" is found", func() error { return c.finds(name) })
+}
+
+// finds asks the server anew for all that it serves, as Helm does on every run.
+func (c *cluster) finds(name string) error {
+	discover, err := discovery.NewDiscoveryClientForConfig(c.config)
+	if err != nil {
+		return err
+	}
+	_, lists, err := discover.ServerGroupsAndResources()
+	if err != nil {
+		return err
+	}
+	for _, list := range lists {
+		group, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return err
+		}
+		for _, resource := range list.APIResources {
+			if resource.Name+"."+group.Group == name {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("it is in none of %d groups", len(lists))
+}
+
+// eventually asks again and again until there is no error.
+func eventually(t *testing.T, what string, ask func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(50 * time.Millisecond) {
+		err := ask()
+		if err == nil {
+			return
+		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s is not served: %v", name, conditions)
+			t.Fatalf("not within %s: %s: %v", startTimeout, what, err)
 		}
 	}
 }
@@ -170,7 +220,8 @@ func (c *cluster) resource(object *unstructured.Unstructured, namespace string) 
 	return c.client.Resource(mapping.Resource).Namespace(namespace), nil
 }
 
-// list names every object in a namespace but the server's own.
+// list names every object in a namespace but the server's own: events, which
+// its loops write where they see a service before its address.
 func (c *cluster) list(t *testing.T, namespace string) []string {
 	t.Helper()
 	discover, err := discovery.NewDiscoveryClientForConfig(c.config)
@@ -188,6 +239,9 @@ func (c *cluster) list(t *testing.T, namespace string) []string {
 			t.Fatal(err)
 		}
 		for _, resource := range list.APIResources {
+			if resource.Kind == "Event" {
+				continue
+			}
 			found, err := c.client.Resource(group.WithResource(resource.Name)).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)

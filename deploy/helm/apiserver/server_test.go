@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -57,7 +58,8 @@ func TestMain(m *testing.M) {
 func startServer(t *testing.T) *rest.Config {
 	t.Helper()
 	folder := t.TempDir()
-	store, peers, port := freePort(t), freePort(t), freePort(t)
+	ports := freePorts(t, 3)
+	store, peers, port := ports[0], ports[1], ports[2]
 	storeURL, peersURL := "http://127.0.0.1:"+store, "http://127.0.0.1:"+peers
 	startProcess(t, folder, "etcd", "--name=default", "--data-dir="+filepath.Join(folder, "etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+storeURL, "--advertise-client-urls="+storeURL,
@@ -90,14 +92,19 @@ func startProcess(t *testing.T, folder, name string, args ...string) <-chan stru
 	process.Env = append(os.Environ(), become+"="+name)
 	process.Stdout, process.Stderr = file, file
 	process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := process.Start(); err != nil {
+	started, exited := make(chan error, 1), make(chan struct{}) // one: it is told once
+	go func() {
+		defer close(exited)
+		runtime.LockOSThread() // a parent's death is that of the thread that started its child
+		err := process.Start()
+		started <- err
+		if err == nil {
+			_ = process.Wait() // it is killed, so it always has something to say
+		}
+	}()
+	if err := <-started; err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	exited := make(chan struct{})
-	go func() {
-		_ = process.Wait() // it is killed, so it always has something to say
-		close(exited)
-	}()
 	t.Cleanup(func() {
 		_ = process.Process.Kill() // or it has ended by itself
 		<-exited
@@ -139,19 +146,22 @@ func ready(ctx context.Context, config *rest.Config) error {
 	return client.Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// freePort is a port on loopback that nobody had a moment ago: neither server
-// takes 0. It lies below those that the kernel gives to connections.
-func freePort(t *testing.T) string {
+// freePorts are ports on loopback that nobody had a moment ago, each another:
+// neither server takes 0. They lie below those that the kernel gives to
+// connections.
+func freePorts(t *testing.T, n int) (ports []string) {
 	t.Helper()
 	for range 100 {
 		port := strconv.Itoa(10_000 + mathrand.IntN(20_000))
 		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			_ = listener.Close() // nobody has connected
-			return port
+			defer listener.Close() // nobody has connected
+			if ports = append(ports, port); len(ports) == n {
+				return ports
+			}
 		}
 	}
-	t.Fatal("no free port between 10000 and 30000 on loopback")
-	return ""
+	t.Fatalf("fewer than %d free ports between 10000 and 30000 on loopback", n)
+	return nil
 }
 
 // serviceAccountKey writes a key to sign service accounts' tokens with.
