@@ -121,7 +121,7 @@ func TestEveryPageAsksForItsRole(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"mine", "theirs"} {
-		if found, err := s.store.Project(t.Context(), name); err != nil || found.Settings.RetentionDays != 30 {
+		if found, err := s.store.Project(patient(t), name); err != nil || found.Settings.RetentionDays != 30 {
 			t.Errorf("somebody changed %s: %+v, %v", name, found, err)
 		}
 	}

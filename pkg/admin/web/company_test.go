@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/admin/session/issuertest"
@@ -22,7 +21,7 @@ func withIssuer(t *testing.T) (*site, *issuertest.Issuer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.mount(t, Config{Public: public, IngestPort: "8080", QueryTimeout: 30 * time.Second}, session.NewOIDC(session.OIDCConfig{
+	s.mount(t, Config{Public: public, IngestPort: "8080", QueryTimeout: unhurried}, session.NewOIDC(session.OIDCConfig{
 		Issuer: i.URL, ClientID: issuertest.ClientID, ClientSecret: project.NewSecret(issuertest.ClientSecret), RedirectURL: CompanyCallback(public),
 	}, nil))
 	return s, i

@@ -19,11 +19,11 @@ func (s *site) happen(t *testing.T, p project.Project, seq uint64, events ...wir
 	t.Helper()
 	var block clickhouse.EventBlock
 	for i := range events {
-		at := time.Now().Add(-time.Duration(i) * time.Minute)
+		at := s.now.Add(-time.Duration(i) * time.Minute)
 		events[i].Timestamp = at.UnixNano()
 		block.Append(clickhouse.Row{Seq: seq, Idx: uint32(i), Received: at.UnixNano(), Project: p.ID, RetentionDays: 30}, &events[i])
 	}
-	if err := s.client.InsertEvents(t.Context(), fmt.Sprint(p.ID, seq), &block); err != nil {
+	if err := s.client.InsertEvents(patient(t), fmt.Sprint(p.ID, seq), &block); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -35,10 +35,10 @@ func TestFeedShowsEventsWithTheirDelivery(t *testing.T) {
 	s.happen(t, shop, 1, wire.Event{Channel: "deploys", Title: "v1 is live", Icon: "🚀", Notify: true, Tags: []wire.Pair{{Key: "sha", Value: "abc"}}}, wire.Event{Channel: "orders", Title: "large order", Description: "1,249 EUR"})
 	s.happen(t, other, 2, wire.Event{Channel: "secret", Title: "of others"})
 	rows := []clickhouse.DeliveryRow{
-		{Project: shop.ID, Time: time.Now().Add(-time.Minute).UnixNano(), Event: "0-1-0", Destination: "hooks.slack.com …WXYZ", Format: "slack", Attempt: 1, State: clickhouse.DeliveryAttempt, Status: 429, Answer: "<b>slow</b>"},
-		{Project: shop.ID, Time: time.Now().UnixNano(), Event: "0-1-0", Destination: "hooks.slack.com …WXYZ", Format: "slack", Attempt: 2, State: clickhouse.DeliveryDelivered, Status: 200, Answer: "ok"},
+		{Project: shop.ID, Time: s.now.Add(-time.Minute).UnixNano(), Event: "0-1-0", Destination: "hooks.slack.com …WXYZ", Format: "slack", Attempt: 1, State: clickhouse.DeliveryAttempt, Status: 429, Answer: "<b>slow</b>"},
+		{Project: shop.ID, Time: s.now.UnixNano(), Event: "0-1-0", Destination: "hooks.slack.com …WXYZ", Format: "slack", Attempt: 2, State: clickhouse.DeliveryDelivered, Status: 200, Answer: "ok"},
 	}
-	if err := s.client.InsertDeliveries(t.Context(), "d", rows); err != nil {
+	if err := s.client.InsertDeliveries(patient(t), "d", rows); err != nil {
 		t.Fatal(err)
 	}
 	member := s.as(t, s.user(t, "member@example.org", project.RoleMember, shop))
@@ -70,11 +70,11 @@ func TestOperationsAreForAdministratorsOnly(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	shop := s.project(t, "shop")
-	topology, err := stream.Open(t.Context(), s.queue, stream.Config{Shards: 1, MaxBytes: 8 << 20, DeadMaxBytes: 8 << 20})
+	topology, err := stream.Open(patient(t), s.queue, stream.Config{Shards: 1, MaxBytes: 8 << 20, DeadMaxBytes: 8 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := topology.Bury(t.Context(), stream.DeadLetter{Reason: "too_large", Stream: "none", Detail: "<script>alert(1)</script>", Data: []byte("raw \x1b[2J<b>bytes</b>"), Time: time.Now()}); err != nil {
+	if err := topology.Bury(patient(t), stream.DeadLetter{Reason: "too_large", Stream: "none", Detail: "<script>alert(1)</script>", Data: []byte("raw \x1b[2J<b>bytes</b>"), Time: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	member, limited := s.as(t, s.user(t, "member@example.org", project.RoleMember, shop)), s.as(t, s.user(t, "limited@example.org", project.RoleAdmin, shop))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/admin/saved"
@@ -29,6 +30,19 @@ func TestMain(m *testing.M) { enginetest.Main(m) }
 
 const password = "a long password"
 
+// unhurried is a bound for what is over in a moment, which also a machine that
+// stands still now and then keeps.
+const unhurried = 2 * time.Minute
+
+// patient is the test's context with a deadline: without one, the queue's client
+// puts its own of 5 s in the place.
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), unhurried)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // site is the pages over a real queue and a real ClickHouse.
 type site struct {
 	echo     *echo.Echo
@@ -39,6 +53,7 @@ type site struct {
 	service  *record
 	queue    jetstream.JetStream
 	views    *saved.Views
+	now      time.Time // which the pages' clock shows all the time
 }
 
 // record is the service behind the pages: it deletes, and remembers what it
@@ -78,20 +93,26 @@ func (r *record) last() Change {
 	return r.changes[len(r.changes)-1]
 }
 
+// calm connects without pings: a machine that stands still for seconds passes
+// their bound, and the connection would be taken for lost.
+func calm(name string) stream.ConnectConfig {
+	return stream.ConnectConfig{Name: name, Options: []nats.Option{nats.PingInterval(time.Hour)}}
+}
+
 func newSite(t *testing.T) *site {
 	t.Helper()
-	ctx := t.Context()
+	ctx := patient(t)
 	server, err := embedded.StartNATS(ctx, embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop(context.Background()) })
-	nc, js, err := stream.Connect(ctx, server.URL(), stream.ConnectConfig{Name: "test"})
+	nc, js, err := stream.Connect(ctx, server.URL(), calm("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	s := &site{echo: echo.New(), queue: js}
+	s := &site{echo: echo.New(), queue: js, now: time.Now()}
 	if s.store, err = project.Open(ctx, js, project.StoreConfig{Key: project.NewSecret(base64.StdEncoding.EncodeToString(make([]byte, 32)))}); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +130,7 @@ func newSite(t *testing.T) *site {
 	if s.views, err = saved.Open(ctx, js, 1); err != nil {
 		t.Fatal(err)
 	}
-	s.mount(t, Config{IngestPort: "8080", QueryTimeout: 30 * time.Second}, nil)
+	s.mount(t, Config{IngestPort: "8080", QueryTimeout: unhurried}, nil)
 	return s
 }
 
@@ -124,6 +145,7 @@ func (s *site) mount(t *testing.T, cfg Config, issuer *session.OIDC) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pages.now, pages.allowed = func() time.Time { return s.now }, unhurried
 	s.echo = echo.New()
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	pages.Mount(s.echo)
@@ -132,7 +154,7 @@ func (s *site) mount(t *testing.T, cfg Config, issuer *session.OIDC) {
 
 func (s *site) project(t *testing.T, name string) project.Project {
 	t.Helper()
-	made, err := s.store.CreateProject(t.Context(), name)
+	made, err := s.store.CreateProject(patient(t), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +163,7 @@ func (s *site) project(t *testing.T, name string) project.Project {
 
 func (s *site) user(t *testing.T, email string, role project.Role, projects ...project.Project) project.User {
 	t.Helper()
-	made, err := s.store.CreateUser(t.Context(), email, project.NewSecret(password), role)
+	made, err := s.store.CreateUser(patient(t), email, project.NewSecret(password), role)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +171,7 @@ func (s *site) user(t *testing.T, email string, role project.Role, projects ...p
 	for _, p := range projects {
 		ids = append(ids, p.ID)
 	}
-	if err := s.sessions.Members().Limit(t.Context(), made, ids); err != nil {
+	if err := s.sessions.Members().Limit(patient(t), made, ids); err != nil {
 		t.Fatal(err)
 	}
 	return made
@@ -172,7 +194,7 @@ func (s *site) visitor(t *testing.T) *visitor {
 // as is a visitor with a session of the user.
 func (s *site) as(t *testing.T, user project.User) *visitor {
 	t.Helper()
-	token, err := s.sessions.Begin(t.Context(), user)
+	token, err := s.sessions.Begin(patient(t), user)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +213,7 @@ func (v *visitor) post(path string, form url.Values) *httptest.ResponseRecorder 
 
 func (v *visitor) send(method, path, kind string, body io.Reader) *httptest.ResponseRecorder {
 	v.t.Helper()
-	request := httptest.NewRequest(method, v.root+path, body)
+	request := httptest.NewRequestWithContext(patient(v.t), method, v.root+path, body)
 	if kind != "" {
 		request.Header.Set("Content-Type", kind)
 	}

@@ -17,19 +17,19 @@ import (
 	wire "github.com/logboom/logboom/pkg/record"
 )
 
-// insert stores logs of a project, a second apart, the newest now.
+// insert stores logs of a project, a second apart, the newest a minute ago.
 func (s *site) insert(t *testing.T, p project.Project, seq uint64, logs ...wire.Log) {
 	t.Helper()
 	var block clickhouse.LogBlock
-	now := time.Now().Add(-time.Minute)
+	newest := s.now.Add(-time.Minute)
 	for i := range logs {
-		at := now.Add(-time.Duration(i) * time.Second)
+		at := newest.Add(-time.Duration(i) * time.Second)
 		if logs[i].Timestamp == 0 {
 			logs[i].Timestamp = at.UnixNano()
 		}
 		block.Append(clickhouse.Row{Seq: seq, Idx: uint32(i), Received: at.UnixNano(), Project: p.ID, RetentionDays: 30}, &logs[i])
 	}
-	if err := s.client.InsertLogs(t.Context(), fmt.Sprint(p.ID, seq), &block); err != nil {
+	if err := s.client.InsertLogs(patient(t), fmt.Sprint(p.ID, seq), &block); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -75,10 +75,10 @@ func TestStrangeTextShowsAsText(t *testing.T) {
 		} {
 			checkPage(t, "POST "+path+" "+text, v.post(path, form).Body.String())
 		}
-		if _, _, err := s.store.CreateAPIKey(t.Context(), text, project.RoleMember); err != nil {
+		if _, _, err := s.store.CreateAPIKey(patient(t), text, project.RoleMember); err != nil {
 			t.Fatal(err)
 		}
-		s.service.Changed(t.Context(), Change{Action: text, By: text, Project: text, Target: text, Address: text})
+		s.service.Changed(patient(t), Change{Action: text, By: text, Project: text, Target: text, Address: text})
 		query := url.QueryEscape(text)
 		for _, path := range []string{"/projects?filter=" + query, "/projects?done=" + query, "/projects/shop/settings/tokens", "/installation/keys", "/installation/audit",
 			"/installation/users/delete?email=" + query, "/" + query, "/projects/" + url.PathEscape(text)} {
@@ -118,14 +118,14 @@ func TestEveryPageIsGuardedByItsHeaders(t *testing.T) {
 func TestPagesAreSmallAndCompressed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	now := time.Now().Truncate(time.Hour)
+	hour := s.now.Truncate(time.Hour)
 	for i := range projectsPerPage + 1 {
 		p := s.project(t, fmt.Sprintf("project-%02d", i))
 		var rows []clickhouse.UsageRow
 		for h := range 24 {
-			rows = append(rows, clickhouse.UsageRow{Project: p.ID, Hour: now.Add(-time.Duration(h) * time.Hour), Measure: "logs", Records: uint64(1000 + 37*h), Bytes: 1 << 20, Stream: "LOGS_0", Seq: uint64(h)})
+			rows = append(rows, clickhouse.UsageRow{Project: p.ID, Hour: hour.Add(-time.Duration(h) * time.Hour), Measure: "logs", Records: uint64(1000 + 37*h), Bytes: 1 << 20, Stream: "LOGS_0", Seq: uint64(h)})
 		}
-		if err := s.client.InsertUsage(t.Context(), p.ID, rows); err != nil {
+		if err := s.client.InsertUsage(patient(t), p.ID, rows); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestUsageAndStateOfAProjectAreShown(t *testing.T) {
 	s := newSite(t)
 	p := s.project(t, "shop")
 	limit := int64(1000)
-	if _, err := s.store.ChangeSettings(t.Context(), "shop", func(settings *project.Settings) { settings.DailyRecords = &limit }); err != nil {
+	if _, err := s.store.ChangeSettings(patient(t), "shop", func(settings *project.Settings) { settings.DailyRecords = &limit }); err != nil {
 		t.Fatal(err)
 	}
 	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
@@ -173,8 +173,8 @@ func TestUsageAndStateOfAProjectAreShown(t *testing.T) {
 	if state := v.get("/projects/shop/start/state").Body.String(); !strings.Contains(state, `"first":false`) {
 		t.Errorf("the state is %s", state)
 	}
-	hour := time.Now().Truncate(time.Hour)
-	if err := s.client.InsertUsage(t.Context(), "u", []clickhouse.UsageRow{
+	hour := s.now.Truncate(time.Hour)
+	if err := s.client.InsertUsage(patient(t), "u", []clickhouse.UsageRow{
 		{Project: p.ID, Hour: hour, Measure: "logs", Records: 900, Bytes: 5000, Stream: "LOGS_0", Seq: 1},
 		{Project: p.ID, Hour: hour, Measure: "dropped", Reason: "daily_records", Records: 1234, Stream: "LOGS_0", Seq: 2},
 	}); err != nil {
@@ -208,7 +208,7 @@ func TestShorterRetentionIsAgreedToFirst(t *testing.T) {
 	if answer := v.post("/projects/shop/settings/quotas", form); answer.Code != http.StatusSeeOther {
 		t.Fatalf("answer %d: %s", answer.Code, answer.Body)
 	}
-	got, err := s.store.Project(t.Context(), "shop")
+	got, err := s.store.Project(patient(t), "shop")
 	if set := got.Settings; err != nil || set.RetentionDays != 14 || set.Rate != nil || *set.DailyRecords != 2000 || *set.MonthlyBytes != 3e12 || set.OnQuota != project.OnQuotaRefuse {
 		t.Errorf("saved %+v, %v", set, err)
 	}
@@ -298,11 +298,11 @@ func TestUsersGetNoMoreThanTheFormSays(t *testing.T) {
 		t.Errorf("an unknown role: answer %d", code)
 	}
 	for _, email := range []string{"typo@example.org", "root@example.org"} {
-		if _, err := s.store.User(t.Context(), email); err == nil {
+		if _, err := s.store.User(patient(t), email); err == nil {
 			t.Errorf("%s was made all the same", email)
 		}
 	}
-	few, err := s.store.User(t.Context(), "few@example.org")
+	few, err := s.store.User(patient(t), "few@example.org")
 	if err != nil || few.Role != project.RoleAdmin {
 		t.Fatalf("%+v, %v", few, err)
 	}
@@ -342,7 +342,7 @@ func TestAddressOfAlertsIsNeverShown(t *testing.T) {
 		t.Error("the page shows the address, or does not recognise it")
 	}
 	v.post(path, url.Values{"format": {"slack"}, "min_severity": {""}})
-	saved, err := s.store.Alerts(t.Context(), "shop")
+	saved, err := s.store.Alerts(patient(t), "shop")
 	if err != nil || saved.WebhookURL.Reveal() != secret || saved.Format != "slack" || saved.MinSeverity != "" {
 		t.Errorf("saved %+v, %v", saved, err)
 	}
@@ -351,7 +351,7 @@ func TestAddressOfAlertsIsNeverShown(t *testing.T) {
 		t.Errorf("a wrong address: answer %d, or repeated", answer.Code)
 	}
 	v.post(path+"/off", nil)
-	if saved, err := s.store.Alerts(t.Context(), "shop"); err != nil || saved.WebhookURL.IsSet() {
+	if saved, err := s.store.Alerts(patient(t), "shop"); err != nil || saved.WebhookURL.IsSet() {
 		t.Errorf("after turning off: %v", err)
 	}
 }

@@ -138,7 +138,7 @@ func (r *request) readForm() (url.Values, error) {
 // changing is the context of a change. It outlives the connection: who hangs up
 // shall not leave half of a change, nor one that was not written down.
 func (r *request) changing() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(r.Request().Context()), changeTimeout)
+	return context.WithTimeout(context.WithoutCancel(r.Request().Context()), r.pages.allowed)
 }
 
 // asking is the context of a page's questions to ClickHouse.

@@ -71,7 +71,7 @@ func (p *Pages) signIn(r *request) error {
 		return err // before the password is looked at
 	}
 	again := signInView{Email: form.Get("email"), Next: form.Get("next")}
-	ctx, cancel := context.WithTimeout(r.Request().Context(), changeTimeout) // there may be a queue
+	ctx, cancel := context.WithTimeout(r.Request().Context(), p.allowed) // there may be a queue
 	defer cancel()
 	user, err := p.deps.Gate.SignIn(ctx, form.Get("email"), project.NewSecret(form.Get("password")), r.RealIP())
 	var throttled *session.ThrottledError

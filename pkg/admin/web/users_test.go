@@ -54,7 +54,7 @@ func TestUserKeepsTheirProjectsWhereTheRoleIsUnknown(t *testing.T) {
 			t.Errorf("role %q: answer %d", role, answer.Code)
 		}
 	}
-	if projects, err := s.sessions.Members().Of(t.Context(), user); err != nil || len(projects) != 1 {
+	if projects, err := s.sessions.Members().Of(patient(t), user); err != nil || len(projects) != 1 {
 		t.Errorf("the user is limited to %v, %v", projects, err)
 	}
 }

@@ -114,11 +114,15 @@ type Pages struct {
 	assets    *assets
 	origin    *http.CrossOriginProtection
 	now       func() time.Time
+	allowed   time.Duration // for a change: changeTimeout, except in tests
 }
 
 // New reads the templates and assets; it starts nothing.
 func New(cfg Config, deps Deps) (*Pages, error) {
-	p := &Pages{cfg: cfg, deps: deps, cookies: session.Cookies{Public: cfg.Public}, origin: http.NewCrossOriginProtection(), now: time.Now}
+	p := &Pages{
+		cfg: cfg, deps: deps, cookies: session.Cookies{Public: cfg.Public}, origin: http.NewCrossOriginProtection(),
+		now: time.Now, allowed: changeTimeout,
+	}
 	if cfg.Public != nil {
 		if err := p.origin.AddTrustedOrigin(cfg.Public.Scheme + "://" + cfg.Public.Host); err != nil {
 			return nil, err
