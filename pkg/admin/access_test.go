@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/logboom/logboom/pkg/project"
 )
@@ -77,7 +76,7 @@ func (r route) address(name string) string {
 func TestEveryRouteAsksForItsRole(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, 30*time.Second)
+	s := b.server(b.client, unhurried)
 	b.project(t, "shop")
 	keys := map[string]string{"member": b.apiKey(t, project.RoleMember), "admin": b.key}
 	for _, r := range s.routes() {
@@ -107,7 +106,7 @@ func TestEveryRouteAsksForItsRole(t *testing.T) {
 			}
 		}
 	}
-	if _, err := b.store.Project(t.Context(), "shop"); err != nil {
+	if _, err := b.store.Project(patient(t), "shop"); err != nil {
 		t.Errorf("somebody changed something: %v", err)
 	}
 }
@@ -117,7 +116,7 @@ func TestEveryRouteAsksForItsRole(t *testing.T) {
 func TestKeysOfTwoProjectsNeverMeet(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, 30*time.Second)
+	s := b.server(b.client, unhurried)
 	names := []string{"mine", "theirs"}
 	for _, name := range names {
 		b.project(t, name)
@@ -168,7 +167,7 @@ func (r route) expected(own bool, role project.Role) int {
 func TestPathsThatAreNoRouteNeedAKeyToo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	if answer := send(s, http.MethodGet, "/api/v1/nothing", "", ""); answer.Code != http.StatusUnauthorized {
 		t.Errorf("without a key: answer %d", answer.Code)
 	}

@@ -21,10 +21,10 @@ func (b *bench) alerting(t *testing.T, chat *webhooktest.Chat) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := b.server(b.client, 30*time.Second)
+	s := b.server(b.client, unhurried)
 	s.deps.Deliveries, s.deps.Signatures = b.client, webhook.NewSigner("key")
 	s.deps.Webhooks = webhook.NewSender(webhook.Config{Allow: allow, Roots: chat.Roots()})
-	err = b.store.SetAlerts(t.Context(), "shop", project.Alerts{WebhookURL: project.NewSecret(chat.Address()), Format: string(chat.Format)})
+	err = b.store.SetAlerts(patient(t), "shop", project.Alerts{WebhookURL: project.NewSecret(chat.Address()), Format: string(chat.Format)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,14 +46,14 @@ func TestATestMessageSaysWhatBecameOfIt(t *testing.T) {
 	if r := decoded[testResult](t, answer); r.State != "failed" || r.Status != http.StatusInternalServerError || r.Answer == "" || strings.Contains(answer.Body.String(), webhooktest.Secret) {
 		t.Errorf("%s", answer.Body)
 	}
-	if err := b.store.SetAlerts(t.Context(), "shop", project.Alerts{WebhookURL: project.NewSecret("https://169.254.169.254/" + webhooktest.Secret)}); err != nil {
+	if err := b.store.SetAlerts(patient(t), "shop", project.Alerts{WebhookURL: project.NewSecret("https://169.254.169.254/" + webhooktest.Secret)}); err != nil {
 		t.Fatal(err)
 	}
 	answer = b.do(t, s, http.MethodPost, path, "")
 	if r := decoded[testResult](t, answer); r.State != "refused" || r.Status != 0 || strings.Contains(answer.Body.String(), webhooktest.Secret) {
 		t.Errorf("%s", answer.Body)
 	}
-	if err := b.store.ClearAlerts(t.Context(), "shop"); err != nil {
+	if err := b.store.ClearAlerts(patient(t), "shop"); err != nil {
 		t.Fatal(err)
 	}
 	if answer := b.do(t, s, http.MethodPost, path, ""); answer.Code != http.StatusBadRequest {
@@ -81,7 +81,7 @@ func TestDeliveriesAreShownByPageAndState(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.alerting(t, webhooktest.Start(t, webhook.Slack, ""))
-	shop, err := b.store.Project(t.Context(), "shop")
+	shop, err := b.store.Project(patient(t), "shop")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func (r *recorder) erased() (ids []string) {
 
 func (b *bench) pending(t *testing.T) int {
 	t.Helper()
-	pending, err := b.graves.Pending(t.Context())
+	pending, err := b.graves.Pending(patient(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestDeletedProjectIsErasedTwiceAndThenForgotten(t *testing.T) {
 	b := newBench(t)
 	shop := b.project(t, "shop")
 	b.project(t, "other")
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	b.do(t, s, http.MethodDelete, apiRoot+"/projects/shop", "")
 	b.project(t, "shop") // another one of the name
 	now := time.Now()
@@ -75,7 +75,7 @@ func TestDeletedProjectIsErasedTwiceAndThenForgotten(t *testing.T) {
 	}{
 		{0, []string{shop.ID}, 1}, {time.Minute, nil, 1}, {eraseAgain + time.Second, []string{shop.ID}, 0}, {2 * eraseAgain, nil, 0},
 	} {
-		if err := s.cleanup.round(t.Context(), now.Add(round.at)); err != nil {
+		if err := s.cleanup.round(patient(t), now.Add(round.at)); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.eraser.erased(); !slices.Equal(got, round.want) || b.pending(t) != round.left {
@@ -88,19 +88,19 @@ func TestErasingGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	shop, other := b.project(t, "shop"), b.project(t, "other")
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	b.eraser.breakIt(true)
 	b.do(t, s, http.MethodDelete, apiRoot+"/projects/shop", "")
 	b.do(t, s, http.MethodDelete, apiRoot+"/projects/other", "")
-	if err := s.cleanup.round(t.Context(), time.Now()); err == nil {
+	if err := s.cleanup.round(patient(t), time.Now()); err == nil {
 		t.Error("a failure is not told")
 	}
 	b.eraser.breakIt(false)
 	var err error
-	if b.graves, err = OpenGraves(t.Context(), b.js, 1); err != nil {
+	if b.graves, err = OpenGraves(patient(t), b.js, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.server(b.client, time.Second).cleanup.round(t.Context(), time.Now()); err != nil {
+	if err := b.server(b.client, unhurried).cleanup.round(patient(t), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	got := b.eraser.erased()
@@ -114,12 +114,12 @@ func TestLivingProjectIsNeverErased(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	shop := b.project(t, "shop")
-	if err := b.graves.Bury(t.Context(), shop.ID); err != nil { // its deletion was cut short
+	if err := b.graves.Bury(patient(t), shop.ID); err != nil { // its deletion was cut short
 		t.Fatal(err)
 	}
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	for _, at := range []time.Duration{0, eraseAgain + time.Second} {
-		if err := s.cleanup.round(t.Context(), time.Now().Add(at)); err != nil {
+		if err := s.cleanup.round(patient(t), time.Now().Add(at)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,11 +132,11 @@ func TestNothingIsErasedWhileTheRecordIsAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	shop := b.project(t, "shop")
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	if err := b.nats.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.cleanup.visit(t.Context(), Grave{ProjectID: shop.ID}, time.Now()); err == nil || len(b.eraser.erased()) != 0 {
+	if err := s.cleanup.visit(patient(t), Grave{ProjectID: shop.ID}, time.Now()); err == nil || len(b.eraser.erased()) != 0 {
 		t.Errorf("erased although nobody knows whether it lives: %v", err)
 	}
 }
@@ -144,17 +144,17 @@ func TestNothingIsErasedWhileTheRecordIsAway(t *testing.T) {
 func TestGraveBuriedAgainIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	if err := b.graves.Bury(t.Context(), "shop~00000000"); err != nil {
+	if err := b.graves.Bury(patient(t), "shop~00000000"); err != nil {
 		t.Fatal(err)
 	}
-	pending, err := b.graves.Pending(t.Context())
+	pending, err := b.graves.Pending(patient(t))
 	if err != nil || len(pending) != 1 {
 		t.Fatalf("pending %v, %v", pending, err)
 	}
-	if err := b.graves.Bury(t.Context(), "shop~00000000"); err != nil {
+	if err := b.graves.Bury(patient(t), "shop~00000000"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.graves.Done(t.Context(), pending[0]); err != nil || b.pending(t) != 1 {
+	if err := b.graves.Done(patient(t), pending[0]); err != nil || b.pending(t) != 1 {
 		t.Errorf("%d pending, %v", b.pending(t), err)
 	}
 }
@@ -163,7 +163,7 @@ func TestDeletionIsErasedAtOnceAndRunEnds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	shop := b.project(t, "shop")
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestDeletionIsErasedAtOnceAndRunEnds(t *testing.T) {
 		if id != shop.ID {
 			t.Errorf("erased %s", id)
 		}
-	case <-time.After(20 * time.Second): // less than the pause between two looks
+	case <-time.After(cleanupPause * 3 / 4): // less than the pause between two looks
 		t.Error("nothing was erased")
 	}
 	cancel()
@@ -189,7 +189,7 @@ func TestDeletionIsErasedAtOnceAndRunEnds(t *testing.T) {
 func TestRecordIsSweptAtTheStartAndThenHourly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	c := b.server(b.client, time.Second).cleanup
+	c := b.server(b.client, unhurried).cleanup
 	sweeps := &countingSweeper{}
 	c.sweeper = sweeps
 	now := time.Now()
@@ -197,7 +197,7 @@ func TestRecordIsSweptAtTheStartAndThenHourly(t *testing.T) {
 		at   time.Duration
 		want int
 	}{{0, 1}, {time.Minute, 1}, {sweepPause, 2}, {sweepPause + time.Minute, 2}} {
-		if err := c.round(t.Context(), now.Add(step.at)); err != nil || sweeps.count != step.want {
+		if err := c.round(patient(t), now.Add(step.at)); err != nil || sweeps.count != step.want {
 			t.Errorf("after %s: swept %d times, %v", step.at, sweeps.count, err)
 		}
 	}

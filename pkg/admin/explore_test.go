@@ -46,7 +46,7 @@ func (f failing) Follow(ctx context.Context, _ string, _ query.Query, _ clickhou
 func TestBadQueryIsAnsweredWithItsPosition(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, 30*time.Second)
+	s := b.server(b.client, unhurried)
 	b.project(t, "shop")
 	for _, route := range []string{"logs", "events", "histogram", "facets", "logs/export", "tail"} {
 		answer := b.do(t, s, http.MethodGet, "/api/v1/projects/shop/"+route+"?q="+url.QueryEscape("failed AND (host:"), "")
@@ -66,7 +66,7 @@ func TestBadQueryIsAnsweredWithItsPosition(t *testing.T) {
 func TestHistogramFacetsAndContextAreOfTheProject(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, 30*time.Second)
+	s := b.server(b.client, unhurried)
 	shop, other := b.project(t, "shop"), b.project(t, "other")
 	at := time.Now().Add(-time.Hour).Truncate(time.Second)
 	b.insert(t, shop, 1, at, "a one", "b", "c one")
@@ -102,7 +102,7 @@ var hostile = []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "＝1", "red \x1b
 func TestExportIsHarmlessAndWhole(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, 30*time.Second)
+	s := b.server(b.client, unhurried)
 	b.insert(t, b.project(t, "shop"), 1, time.Now().Add(-time.Hour), hostile...)
 	answer := b.do(t, s, http.MethodGet, "/api/v1/projects/shop/logs/export?format=csv", "")
 	rows, err := csv.NewReader(strings.NewReader(answer.Body.String())).ReadAll()
@@ -134,7 +134,7 @@ func TestExportIsHarmlessAndWhole(t *testing.T) {
 func TestExportFollowsItsPagesToTheEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, 30*time.Second)
+	s := b.server(b.client, unhurried)
 	lines := make([]string, 2*exportPage+1)
 	for i := range lines {
 		lines[i] = fmt.Sprint("line ", i)
@@ -160,7 +160,7 @@ func TestExportThatBreaksDoesNotEndAsIfItWereWhole(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.project(t, "shop")
-	server := httptest.NewServer(b.server(half{b.client}, 30*time.Second))
+	server := httptest.NewServer(b.server(half{b.client}, unhurried))
 	t.Cleanup(server.Close)
 	response := b.open(t, server.URL+"/api/v1/projects/shop/logs/export", "")
 	reader := bufio.NewReader(response.Body)
@@ -225,7 +225,7 @@ func next(t *testing.T, r *bufio.Reader) sse {
 func TestTailShowsNewLogsAndIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	server := httptest.NewServer(b.server(b.client, 30*time.Second))
+	server := httptest.NewServer(b.server(b.client, unhurried))
 	t.Cleanup(server.Close)
 	shop, other := b.project(t, "shop"), b.project(t, "other")
 	b.insert(t, shop, 1, time.Now(), "before the tail, failed")
@@ -261,7 +261,7 @@ func TestTailShowsNewLogsAndIsTakenUpAgain(t *testing.T) {
 func TestTailCountsWhatItPassesOver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	server := httptest.NewServer(b.server(b.client, 30*time.Second))
+	server := httptest.NewServer(b.server(b.client, unhurried))
 	t.Cleanup(server.Close)
 	shop := b.project(t, "shop")
 	reader := bufio.NewReader(b.open(t, server.URL+"/api/v1/projects/shop/tail", "").Body)
@@ -282,7 +282,7 @@ func TestTailCountsWhatItPassesOver(t *testing.T) {
 func TestTailsEndWithTheServerAndAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, 30*time.Second)
+	s := b.server(b.client, unhurried)
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	b.project(t, "shop")

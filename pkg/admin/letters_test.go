@@ -15,24 +15,33 @@ import (
 // queue opens the streams; their writer is done with messages 1 to 9 of LOGS_0.
 func (b *bench) queue(t *testing.T) *stream.Topology {
 	t.Helper()
-	topology, err := stream.Open(t.Context(), b.js, stream.Config{Shards: 1, MaxBytes: 8 << 20, DeadMaxBytes: 8 << 20})
+	topology, err := stream.Open(patient(t), b.js, stream.Config{Shards: 1, MaxBytes: 8 << 20, DeadMaxBytes: 8 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ledger, key := topology.Ledger(), stream.WriterKey("LOGS_0")
-	position, err := ledger.TakeOver(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ledger.Commit(t.Context(), key, position, 9); err != nil {
-		t.Fatal(err)
-	}
+	again(t, func() error {
+		position, err := ledger.TakeOver(patient(t), key)
+		if err != nil {
+			return err
+		}
+		_, err = ledger.Commit(patient(t), key, position, 9)
+		return err
+	})
 	return topology
+}
+
+// messages are how many a stream has.
+func messages(t *testing.T, topology *stream.Topology, name string) uint64 {
+	t.Helper()
+	var info stream.Info
+	again(t, func() (err error) { info, err = topology.Lag(patient(t), name); return err })
+	return info.Messages
 }
 
 func buryOne(t *testing.T, topology *stream.Topology, seq uint64) {
 	t.Helper()
-	err := topology.Bury(t.Context(), stream.DeadLetter{
+	err := topology.Bury(patient(t), stream.DeadLetter{
 		Reason: "poison", Stream: "LOGS_0", Seq: seq, Time: time.Now(), Data: []byte("a payload"), Detail: "code 27",
 	})
 	if err != nil {
@@ -43,7 +52,7 @@ func buryOne(t *testing.T, topology *stream.Topology, seq uint64) {
 func TestDeadLettersAreShownByPageWithoutWhatTheyHold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s, topology := b.server(b.client, time.Second), b.queue(t)
+	s, topology := b.server(b.client, unhurried), b.queue(t)
 	const path = "/api/v1/dead-letters"
 	if empty := b.do(t, s, http.MethodGet, path, ""); strings.TrimSpace(empty.Body.String()) != `{"dead_letters":[],"next":""}` {
 		t.Errorf("without letters: %s", empty.Body)
@@ -76,14 +85,14 @@ func TestDeadLettersAreShownByPageWithoutWhatTheyHold(t *testing.T) {
 func TestReplayedDeadLetterIsOnItsStreamAndInTheAudit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s, topology := b.server(b.client, time.Second), b.queue(t)
+	s, topology := b.server(b.client, unhurried), b.queue(t)
 	buryOne(t, topology, 5)
 	const path = "/api/v1/dead-letters/1/replay"
 	if got := decoded[replayedLetter](t, b.do(t, s, http.MethodPost, path, "")); got != (replayedLetter{"1", "replayed"}) {
 		t.Errorf("answer %+v", got)
 	}
-	if info, err := topology.Lag(t.Context(), "LOGS_0"); err != nil || info.Messages != 1 {
-		t.Errorf("%d messages on the stream, %v; want 1", info.Messages, err)
+	if n := messages(t, topology, "LOGS_0"); n != 1 {
+		t.Errorf("%d messages on the stream, want 1", n)
 	}
 	if !strings.Contains(b.log.String(), `"action":"dead_letter.replayed"`) || !strings.Contains(b.log.String(), `"target":"1"`) {
 		t.Errorf("the audit is silent: %s", b.log.String())
@@ -96,7 +105,7 @@ func TestReplayedDeadLetterIsOnItsStreamAndInTheAudit(t *testing.T) {
 func TestReplayThatCannotBeLeavesTheDeadLetterAndSaysWhy(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s, topology := b.server(b.client, time.Second), b.queue(t)
+	s, topology := b.server(b.client, unhurried), b.queue(t)
 	buryOne(t, topology, 0)
 	buryOne(t, topology, 10)
 	for id, want := range map[string]struct {
@@ -115,8 +124,8 @@ func TestReplayThatCannotBeLeavesTheDeadLetterAndSaysWhy(t *testing.T) {
 			t.Errorf("%s: answer %d: %s", id, answer.Code, answer.Body)
 		}
 	}
-	if info, err := topology.Lag(t.Context(), stream.DeadStream); err != nil || info.Messages != 2 {
-		t.Errorf("%d letters are left, %v; want 2", info.Messages, err)
+	if n := messages(t, topology, stream.DeadStream); n != 2 {
+		t.Errorf("%d letters are left, want 2", n)
 	}
 	if strings.Contains(b.log.String(), "dead_letter.replayed") {
 		t.Error("the audit tells of a replay that was none")
@@ -126,7 +135,7 @@ func TestReplayThatCannotBeLeavesTheDeadLetterAndSaysWhy(t *testing.T) {
 func TestDeadLettersAreForKeysOfAllProjects(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s, topology := b.server(b.client, time.Second), b.queue(t)
+	s, topology := b.server(b.client, unhurried), b.queue(t)
 	b.project(t, "shop")
 	buryOne(t, topology, 5)
 	for _, key := range []string{b.apiKey(t, project.RoleMember), b.apiKey(t, project.RoleAdmin, "shop")} {
@@ -141,7 +150,7 @@ func TestDeadLettersAreForKeysOfAllProjects(t *testing.T) {
 func TestDeadLettersOfAQueueThatIsNotThereAreUnavailable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	wired := b.server(b.client, time.Second)
+	wired := b.server(b.client, unhurried)
 	unwired := New(DefaultConfig(), Deps{
 		Logger: wired.deps.Logger, Registry: prometheus.NewRegistry(), Health: wired.deps.Health, Directory: b.store, Audit: wired.deps.Audit,
 	})
@@ -156,15 +165,15 @@ func TestDeadLettersOfAQueueThatIsNotThereAreUnavailable(t *testing.T) {
 func TestReplayIsInTheAuditAlsoWhereTheDeadLetterCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s, topology := b.server(b.client, time.Second), b.queue(t)
+	s, topology := b.server(b.client, unhurried), b.queue(t)
 	buryOne(t, topology, 5)
-	dead, err := b.js.Stream(t.Context(), stream.DeadStream)
+	dead, err := b.js.Stream(patient(t), stream.DeadStream)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := dead.CachedInfo().Config
 	cfg.DenyDelete = true
-	if _, err := b.js.UpdateStream(t.Context(), cfg); err != nil {
+	if _, err := b.js.UpdateStream(patient(t), cfg); err != nil {
 		t.Fatal(err)
 	}
 	answer := b.do(t, s, http.MethodPost, "/api/v1/dead-letters/1/replay", "")

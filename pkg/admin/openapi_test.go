@@ -149,7 +149,7 @@ func jsonType(value any) string {
 func TestOpenAPIDescribesExactlyTheRoutes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	answer := send(s, http.MethodGet, "/api/v1/openapi.json", "", "")
 	checkDescribed(t, s, http.MethodGet, "/api/v1/openapi.json", answer)
 	var d openAPI
@@ -212,7 +212,7 @@ func TestOpenAPIRefersToWhatItHolds(t *testing.T) {
 func TestBodiesNeedWhatIsDescribedAsRequired(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	b.project(t, "shop")
 	for _, r := range s.routes() {
 		if r.body == nil {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -33,7 +32,7 @@ type refusal struct{ Code, Field, Detail string }
 func TestEveryRouteAnswersItsStatuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, 30*time.Second)
+	s := b.server(b.client, unhurried)
 	long := strings.Repeat("a", 41)
 	for _, tc := range []struct {
 		method, path, body string
@@ -141,7 +140,7 @@ func TestCompressedBodyIsRefused(t *testing.T) {
 	request.Header.Set("Authorization", "Bearer "+b.key)
 	request.Header.Set("Content-Encoding", "gzip")
 	answer := httptest.NewRecorder()
-	b.server(b.client, time.Second).ServeHTTP(answer, request)
+	b.server(b.client, unhurried).ServeHTTP(answer, request)
 	if got := decoded[refusal](t, answer); answer.Code != http.StatusUnsupportedMediaType || got.Code != "unsupported_encoding" {
 		t.Errorf("answer %d: %s", answer.Code, answer.Body)
 	}
@@ -150,7 +149,7 @@ func TestCompressedBodyIsRefused(t *testing.T) {
 func TestUnknownFieldIsNamedWithoutItsControlCharacters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	answer := b.do(t, b.server(b.client, time.Second), http.MethodPost, apiRoot+"/projects", `{"\u001b]0;x\u202e`+strings.Repeat("y", 100)+`":1}`)
+	answer := b.do(t, b.server(b.client, unhurried), http.MethodPost, apiRoot+"/projects", `{"\u001b]0;x\u202e`+strings.Repeat("y", 100)+`":1}`)
 	got := decoded[refusal](t, answer)
 	if answer.Code != http.StatusBadRequest || strings.ContainsAny(got.Field+got.Detail, "\x1b\u202e") || len(got.Field) > 2*maxFieldName {
 		t.Errorf("answer %d: %q", answer.Code, got)
@@ -160,7 +159,7 @@ func TestUnknownFieldIsNamedWithoutItsControlCharacters(t *testing.T) {
 func TestOneOfManyParallelCreationsWins(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	const callers = 50
 	statuses := make(chan int, callers)
 	var all sync.WaitGroup
@@ -181,7 +180,7 @@ func TestOneOfManyParallelCreationsWins(t *testing.T) {
 func TestProjectsAreListedPageByPage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	if answer := b.do(t, s, http.MethodGet, apiRoot+"/projects", ""); answer.Body.String() != `{"projects":[],"next":""}`+"\n" {
 		t.Errorf("none yet: %s", answer.Body)
 	}
@@ -207,12 +206,12 @@ func TestProjectsAreListedPageByPage(t *testing.T) {
 func TestLongestPageStillTellsThatAnotherFollows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, 10*time.Second)
+	s := b.server(b.client, unhurried)
 	var group errgroup.Group
 	group.SetLimit(32)
 	for i := range maxLimit + 1 {
 		group.Go(func() error {
-			_, err := b.store.CreateProject(t.Context(), fmt.Sprintf("p%04d", i))
+			_, err := b.store.CreateProject(patient(t), fmt.Sprintf("p%04d", i))
 			return err
 		})
 	}
@@ -229,7 +228,7 @@ func TestLongestPageStillTellsThatAnotherFollows(t *testing.T) {
 func TestLimitedKeyListsItsProjectsPageByPage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	for _, name := range []string{"c", "a", "b", "d"} {
 		b.project(t, name)
 	}
@@ -253,7 +252,7 @@ func TestLimitedKeyListsItsProjectsPageByPage(t *testing.T) {
 func TestSettingsThatAreNotGivenKeepTheirValue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	b.project(t, "shop")
 	path := apiRoot + "/projects/shop/settings"
 	for _, step := range []struct{ body, want string }{
@@ -276,7 +275,7 @@ func TestSettingsThatAreNotGivenKeepTheirValue(t *testing.T) {
 func TestAlertsAreShownWithoutTheirAddress(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	b.project(t, "shop")
 	path := apiRoot + "/projects/shop/alerts"
 	const address = "https://hooks.example.org:8443/services/T0/B0/canary123456"
@@ -295,7 +294,7 @@ func TestAlertsAreShownWithoutTheirAddress(t *testing.T) {
 			t.Errorf("after %s: %s", step.body, got)
 		}
 	}
-	if kept, err := b.store.Alerts(t.Context(), "shop"); err != nil || kept.WebhookURL.Reveal() != address {
+	if kept, err := b.store.Alerts(patient(t), "shop"); err != nil || kept.WebhookURL.Reveal() != address {
 		t.Errorf("another address is kept: %v", err)
 	}
 	shown := decoded[alertsBody](t, b.do(t, s, http.MethodGet, path, ""))
@@ -307,7 +306,7 @@ func TestAlertsAreShownWithoutTheirAddress(t *testing.T) {
 		t.Errorf("what is shown is taken for an address: %s", answer.Body)
 	}
 	b.do(t, s, http.MethodPut, path, `{"webhook_url":""}`)
-	if kept, err := b.store.Alerts(t.Context(), "shop"); err != nil || kept.WebhookURL.IsSet() {
+	if kept, err := b.store.Alerts(patient(t), "shop"); err != nil || kept.WebhookURL.IsSet() {
 		t.Errorf("an address is kept: %v", err)
 	}
 	if strings.Contains(b.log.String(), "canary") {
@@ -320,10 +319,10 @@ func TestAlertsCannotBeSetWithoutASecretKey(t *testing.T) {
 	b := newBench(t)
 	b.project(t, "shop")
 	var err error
-	if b.store, err = project.Open(t.Context(), b.js, project.StoreConfig{}); err != nil {
+	if b.store, err = project.Open(patient(t), b.js, project.StoreConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	answer := b.do(t, b.server(b.client, time.Second), http.MethodPut, apiRoot+"/projects/shop/alerts", `{"webhook_url":"https://h.example/x"}`)
+	answer := b.do(t, b.server(b.client, unhurried), http.MethodPut, apiRoot+"/projects/shop/alerts", `{"webhook_url":"https://h.example/x"}`)
 	if got := decoded[refusal](t, answer); answer.Code != http.StatusServiceUnavailable || got.Code != "secret_key_missing" {
 		t.Errorf("answer %d: %s", answer.Code, answer.Body)
 	}
@@ -332,7 +331,7 @@ func TestAlertsCannotBeSetWithoutASecretKey(t *testing.T) {
 func TestTokensAreListedPageByPageAndRevoked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	b.project(t, "shop")
 	b.project(t, "other")
 	path := apiRoot + "/projects/shop/tokens"
@@ -365,7 +364,7 @@ func TestTokensAreListedPageByPageAndRevoked(t *testing.T) {
 	}
 	for id, m := range made {
 		digest, _ := project.ParseToken(m.Token)
-		if _, err := b.store.Identify(t.Context(), digest); err == nil {
+		if _, err := b.store.Identify(patient(t), digest); err == nil {
 			t.Errorf("token %s opens after it was revoked", id)
 		}
 	}
@@ -374,7 +373,7 @@ func TestTokensAreListedPageByPageAndRevoked(t *testing.T) {
 func TestTokenOfAnotherProjectIsNotFound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	b.project(t, "mine")
 	b.project(t, "theirs")
 	m := decoded[newToken](t, b.do(t, s, http.MethodPost, apiRoot+"/projects/theirs/tokens", `{"name":"x"}`))
@@ -389,7 +388,7 @@ func TestTokenOfAnotherProjectIsNotFound(t *testing.T) {
 func TestLostRecordRefusesEveryRouteAsUnavailable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	if err := b.nats.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -411,7 +410,7 @@ func TestLostRecordRefusesEveryRouteAsUnavailable(t *testing.T) {
 func TestChangesAreToldToTheAuditWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, time.Second)
+	s := b.server(b.client, unhurried)
 	shop := apiRoot + "/projects/shop"
 	b.do(t, s, http.MethodPost, apiRoot+"/projects", `{"name":"shop"}`)
 	m := decoded[newToken](t, b.do(t, s, http.MethodPost, shop+"/tokens", `{"name":"label"}`))

@@ -16,10 +16,10 @@ func TestLostCountersAreRebuiltFromUsage(t *testing.T) {
 	b := newBench(t)
 	now := time.Now()
 	hour := now.UTC().Truncate(time.Hour)
-	limited, free, plain := b.projectSince(t, "limited", hour), b.projectSince(t, "free", hour), b.projectSince(t, "plain", hour)
+	limited, free, plain := b.projectSince(t, "limited", hour, now), b.projectSince(t, "free", hour, now), b.projectSince(t, "plain", hour, now)
 	hundred, unlimited := int64(100), int64(0)
 	for name, limit := range map[string]*int64{limited.Name: &hundred, free.Name: &unlimited} {
-		if _, err := b.store.ChangeSettings(t.Context(), name, func(s *project.Settings) { s.DailyRecords = limit }); err != nil {
+		if _, err := b.store.ChangeSettings(patient(t), name, func(s *project.Settings) { s.DailyRecords = limit }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +42,7 @@ func TestLostCountersAreRebuiltFromUsage(t *testing.T) {
 	})
 	r.now = clock
 	for range 2 { // the second round has nothing to do
-		if err := r.round(t.Context()); err != nil {
+		if err := r.round(patient(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,34 +61,37 @@ func TestLostCountersAreRebuiltFromUsage(t *testing.T) {
 func TestQuotaThatIsSetLaterCountsWhatWasSentBefore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	hour := time.Now().UTC().Truncate(time.Hour)
-	shop := b.projectSince(t, "shop", hour)
+	now := time.Now()
+	clock := func() time.Time { return now }
+	hour := now.UTC().Truncate(time.Hour)
+	shop := b.projectSince(t, "shop", hour, now)
 	usage := []clickhouse.UsageRow{{Project: shop.ID, Hour: hour, Measure: "logs", Records: 1000, Stream: "LOGS_0", Seq: 1}}
 	if err := b.client.InsertUsage(t.Context(), "u", usage); err != nil {
 		t.Fatal(err)
 	}
-	limiter := quota.NewMemory(quota.Config{})
+	limiter := quota.NewMemory(quota.Config{Now: clock})
 	limits := quota.Limits{DailyRecords: 1000}
 	r := newRestoration(Deps{Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Counters: limiter, Directory: b.store, Reader: b.client})
+	r.now = clock
 	thousand := limits.DailyRecords
-	changed, err := b.store.ChangeSettings(t.Context(), shop.Name, func(s *project.Settings) { s.DailyRecords = &thousand })
+	changed, err := b.store.ChangeSettings(patient(t), shop.Name, func(s *project.Settings) { s.DailyRecords = &thousand })
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.changed(t.Context(), changed)
+	r.changed(patient(t), changed)
 	var spent *quota.Exceeded
 	if _, err := limiter.Take(t.Context(), shop.ID, limits, 1, 1); !errors.As(err, &spent) {
 		t.Errorf("a project that has used its new quota may send: %v", err)
 	}
 }
 
-// projectSince is a project whose day and month began before the hour. When
-// they begin is each project's own, so another is made where they did not.
-func (b *bench) projectSince(t *testing.T, name string, hour time.Time) project.Project {
+// projectSince is a project whose day and month of now began before the hour.
+// When they begin is each project's own, so another is made where they did not.
+func (b *bench) projectSince(t *testing.T, name string, hour, now time.Time) project.Project {
 	t.Helper()
 	for {
 		p := b.project(t, name)
-		if day, month := quota.Windows(p.ID, time.Now()); !day.Start.After(hour) && !month.Start.After(hour) {
+		if day, month := quota.Windows(p.ID, now); !day.Start.After(hour) && !month.Start.After(hour) {
 			return p
 		}
 		name += "x"

@@ -17,13 +17,13 @@ import (
 // withPages gives a server whose pages are open, and its trail.
 func (b *bench) withPages(t *testing.T, settings config.Admin) (*Server, Trail) {
 	t.Helper()
-	s := b.server(b.client, 30*time.Second)
-	trail, err := OpenTrail(t.Context(), b.js, slog.New(slog.NewJSONHandler(&b.log, nil)), 1)
+	s := b.server(b.client, unhurried)
+	trail, err := OpenTrail(patient(t), b.js, slog.New(slog.NewJSONHandler(&b.log, nil)), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.deps.Audit = trail
-	if err := s.openPages(t.Context(), settings, Connections{Store: b.store, Client: b.client, Queue: b.js, Replicas: 1}, trail); err != nil {
+	if err := s.openPages(patient(t), settings, Connections{Store: b.store, Client: b.client, Queue: b.js, Replicas: 1}, trail); err != nil {
 		t.Fatal(err)
 	}
 	return s, trail
@@ -63,10 +63,10 @@ func TestPagesAskTheAPIByTheirSession(t *testing.T) {
 	b := newBench(t)
 	s, _ := b.withPages(t, config.Admin{})
 	b.project(t, "shop")
-	if _, err := b.store.CreateFirstAdmin(t.Context(), "one@example.org", project.NewSecret(pagePassword)); err != nil {
+	if _, err := b.store.CreateFirstAdmin(patient(t), "one@example.org", project.NewSecret(pagePassword)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.store.CreateUser(t.Context(), "two@example.org", project.NewSecret(pagePassword), project.RoleMember); err != nil {
+	if _, err := b.store.CreateUser(patient(t), "two@example.org", project.NewSecret(pagePassword), project.RoleMember); err != nil {
 		t.Fatal(err)
 	}
 	admin, member := signedIn(t, s, "one@example.org"), signedIn(t, s, "two@example.org")
@@ -104,7 +104,7 @@ func TestEveryChangeIsKeptWithWhoMadeIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s, trail := b.withPages(t, config.Admin{})
-	if _, err := b.store.CreateFirstAdmin(t.Context(), "one@example.org", project.NewSecret(pagePassword)); err != nil {
+	if _, err := b.store.CreateFirstAdmin(patient(t), "one@example.org", project.NewSecret(pagePassword)); err != nil {
 		t.Fatal(err)
 	}
 	cookie := signedIn(t, s, "one@example.org")
@@ -114,7 +114,7 @@ func TestEveryChangeIsKeptWithWhoMadeIt(t *testing.T) {
 	ask(s, httptest.NewRequest(http.MethodDelete, "http://localhost:8081/api/v1/projects/shop", nil), cookie)
 	var got []string
 	for before, more := uint64(0), true; more; {
-		list, next, err := trail.Changes(t.Context(), before, 2)
+		list, next, err := trail.Changes(patient(t), before, 2)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 func TestUsageIsCountedByHourAndInTotal(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server(b.client, 30*time.Second)
+	s := b.server(b.client, unhurried)
 	mine, theirs := b.project(t, "mine"), b.project(t, "theirs")
 	now := time.Now().UTC().Truncate(time.Hour)
 	first, second := now.Add(-3*time.Hour), now.Add(-time.Hour)

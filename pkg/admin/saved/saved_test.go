@@ -7,28 +7,46 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
+// patient is the test's context with a deadline: without one, the queue's client
+// puts its own of 5 s in the place.
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// calm connects without pings: a machine that stands still for seconds passes
+// their bound, and the connection would be taken for lost.
+func calm(name string) stream.ConnectConfig {
+	return stream.ConnectConfig{Name: name, Options: []nats.Option{nats.PingInterval(time.Hour)}}
+}
+
 func open(t *testing.T) *Views {
 	t.Helper()
-	server, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30})
+	server, err := embedded.StartNATS(patient(t), embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop(context.Background()) })
-	nc, js, err := stream.Connect(t.Context(), server.URL(), stream.ConnectConfig{Name: "test"})
+	nc, js, err := stream.Connect(patient(t), server.URL(), calm("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	if _, err := Open(t.Context(), js, 1); err != nil {
+	if _, err := Open(patient(t), js, 1); err != nil {
 		t.Fatal(err)
 	}
-	v, err := Open(t.Context(), js, 1) // a second process
+	v, err := Open(patient(t), js, 1) // a second process
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +55,7 @@ func open(t *testing.T) *Views {
 
 func names(t *testing.T, v *Views, projectID, person string) string {
 	t.Helper()
-	list, err := v.List(t.Context(), projectID, person)
+	list, err := v.List(patient(t), projectID, person)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +70,7 @@ func TestViewsAreThePersonsAndTheProjectsOwn(t *testing.T) {
 	t.Parallel()
 	v := open(t)
 	for _, name := range []string{"b", "a", "b"} {
-		if err := v.Save(t.Context(), "shop~1", "ada@example.org", View{Name: name, State: "q=x"}); err != nil {
+		if err := v.Save(patient(t), "shop~1", "ada@example.org", View{Name: name, State: "q=x"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,11 +82,11 @@ func TestViewsAreThePersonsAndTheProjectsOwn(t *testing.T) {
 			t.Errorf("%v sees %q", other, got)
 		}
 	}
-	list, _ := v.List(t.Context(), "shop~1", "ada@example.org")
-	if err := v.Delete(t.Context(), "shop~1", "bob@example.org", list[0].ID); err != nil {
+	list, _ := v.List(patient(t), "shop~1", "ada@example.org")
+	if err := v.Delete(patient(t), "shop~1", "bob@example.org", list[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Delete(t.Context(), "shop~1", "ada@example.org", list[1].ID); err != nil {
+	if err := v.Delete(patient(t), "shop~1", "ada@example.org", list[1].ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := names(t, v, "shop~1", "ada@example.org"); got != "a" {
@@ -82,7 +100,7 @@ func TestViewsSavedAtOnceAreAllKept(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 3 {
 		group.Go(func() {
-			if err := v.Save(t.Context(), "shop~1", "ada@example.org", View{Name: fmt.Sprint("v", i)}); err != nil {
+			if err := v.Save(patient(t), "shop~1", "ada@example.org", View{Name: fmt.Sprint("v", i)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -97,14 +115,14 @@ func TestViewsAreBounded(t *testing.T) {
 	t.Parallel()
 	v := open(t)
 	for i := range maxViews {
-		if err := v.Save(t.Context(), "shop~1", "ada@example.org", View{Name: fmt.Sprint("v", i)}); err != nil {
+		if err := v.Save(patient(t), "shop~1", "ada@example.org", View{Name: fmt.Sprint("v", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := v.Save(t.Context(), "shop~1", "ada@example.org", View{Name: "one more"}); !errors.Is(err, project.ErrFull) {
+	if err := v.Save(patient(t), "shop~1", "ada@example.org", View{Name: "one more"}); !errors.Is(err, project.ErrFull) {
 		t.Errorf("one more: %v", err)
 	}
-	if err := v.Save(t.Context(), "shop~1", "bob@example.org", View{Name: "long", State: strings.Repeat("x", maxState+1)}); !errors.Is(err, project.ErrFull) {
+	if err := v.Save(patient(t), "shop~1", "bob@example.org", View{Name: "long", State: strings.Repeat("x", maxState+1)}); !errors.Is(err, project.ErrFull) {
 		t.Errorf("a long one: %v", err)
 	}
 }

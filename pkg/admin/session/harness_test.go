@@ -3,7 +3,9 @@ package session
 import (
 	"context"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/embedded"
@@ -11,15 +13,30 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
+// patient is the test's context with a deadline: without one, the queue's client
+// puts its own of 5 s in the place.
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// calm connects without pings: a machine that stands still for seconds passes
+// their bound, and the connection would be taken for lost.
+func calm(name string) stream.ConnectConfig {
+	return stream.ConnectConfig{Name: name, Options: []nats.Option{nats.PingInterval(time.Hour)}}
+}
+
 // queue is a real queue of the test's own.
 func queue(t *testing.T) jetstream.JetStream {
 	t.Helper()
-	server, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30})
+	server, err := embedded.StartNATS(patient(t), embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop(context.Background()) })
-	nc, js, err := stream.Connect(t.Context(), server.URL(), stream.ConnectConfig{Name: "test"})
+	nc, js, err := stream.Connect(patient(t), server.URL(), calm("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,11 +47,11 @@ func queue(t *testing.T) jetstream.JetStream {
 // open gives sessions over a real record.
 func open(t *testing.T, js jetstream.JetStream) (*Sessions, *project.Store) {
 	t.Helper()
-	store, err := project.Open(t.Context(), js, project.StoreConfig{})
+	store, err := project.Open(patient(t), js, project.StoreConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sessions, err := Open(t.Context(), js, store, 1)
+	sessions, err := Open(patient(t), js, store, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +60,7 @@ func open(t *testing.T, js jetstream.JetStream) (*Sessions, *project.Store) {
 
 func user(t *testing.T, store *project.Store, email string, role project.Role) project.User {
 	t.Helper()
-	made, err := store.CreateUser(t.Context(), email, project.NewSecret("a long password"), role)
+	made, err := store.CreateUser(patient(t), email, project.NewSecret("a long password"), role)
 	if err != nil {
 		t.Fatal(err)
 	}

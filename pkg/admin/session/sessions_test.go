@@ -14,30 +14,30 @@ func TestSessionIsKnownToEveryProcessUntilItEnds(t *testing.T) {
 	t.Parallel()
 	js := queue(t)
 	one, store := open(t, js)
-	other, err := Open(t.Context(), js, store, 1)
+	other, err := Open(patient(t), js, store, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	who := user(t, store, "one@example.org", project.RoleAdmin)
-	token, err := one.Begin(t.Context(), who)
+	token, err := one.Begin(patient(t), who)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := one.Begin(t.Context(), who)
+	second, err := one.Begin(patient(t), who)
 	if err != nil || second == token {
 		t.Fatalf("two sessions share a token, or %v", err)
 	}
-	found, err := other.Person(t.Context(), token)
+	found, err := other.Person(patient(t), token)
 	if err != nil || found.Email != who.Email || found.Role != project.RoleAdmin || !found.MayManage() {
 		t.Fatalf("found %+v, %v", found, err)
 	}
-	if err := other.End(t.Context(), token); err != nil {
+	if err := other.End(patient(t), token); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := one.Person(t.Context(), token); !errors.Is(err, ErrNone) {
+	if _, err := one.Person(patient(t), token); !errors.Is(err, ErrNone) {
 		t.Errorf("after its end: %v", err)
 	}
-	if _, err := one.Person(t.Context(), second); err != nil {
+	if _, err := one.Person(patient(t), second); err != nil {
 		t.Errorf("the other session ended too: %v", err)
 	}
 }
@@ -46,7 +46,7 @@ func TestStrangeTokensAreNobodys(t *testing.T) {
 	t.Parallel()
 	sessions, _ := open(t, queue(t))
 	for _, token := range []string{"", "x", strings.Repeat("A", 43), strings.Repeat("*", 43), strings.Repeat("A", 10_000), "session.>", "*"} {
-		if _, err := sessions.Person(t.Context(), token); !errors.Is(err, ErrNone) {
+		if _, err := sessions.Person(patient(t), token); !errors.Is(err, ErrNone) {
 			t.Errorf("token %.20q: %v", token, err)
 		}
 	}
@@ -66,19 +66,19 @@ func TestSessionEndsWhenIdleOrOld(t *testing.T) {
 			sessions, store := open(t, queue(t))
 			now := time.Now()
 			sessions.now = func() time.Time { return now }
-			token, err := sessions.Begin(t.Context(), user(t, store, "one@example.org", project.RoleMember))
+			token, err := sessions.Begin(patient(t), user(t, store, "one@example.org", project.RoleMember))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := 1; i <= tc.steps; i++ {
 				now = now.Add(tc.step)
-				_, err := sessions.Person(t.Context(), token)
+				_, err := sessions.Person(patient(t), token)
 				if over := errors.Is(err, ErrNone); over != (i == tc.steps) || err != nil && !over {
 					t.Fatalf("after step %d: %v", i, err)
 				}
 			}
 			now = now.Add(-tc.step)
-			if _, err := sessions.Person(t.Context(), token); !errors.Is(err, ErrNone) {
+			if _, err := sessions.Person(patient(t), token); !errors.Is(err, ErrNone) {
 				t.Errorf("it came back: %v", err)
 			}
 		})
@@ -90,41 +90,41 @@ func TestWhatAUserMayDoCountsFromTheNextRequestOn(t *testing.T) {
 	sessions, store := open(t, queue(t))
 	user(t, store, "boss@example.org", project.RoleAdmin)
 	who := user(t, store, "one@example.org", project.RoleAdmin)
-	shop, err := store.CreateProject(t.Context(), "shop")
+	shop, err := store.CreateProject(patient(t), "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := sessions.Begin(t.Context(), who)
+	token, err := sessions.Begin(patient(t), who)
 	if err != nil {
 		t.Fatal(err)
 	}
 	person := func() Person {
-		found, err := sessions.Person(t.Context(), token)
+		found, err := sessions.Person(patient(t), token)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return found
 	}
-	if _, err := store.ChangeRole(t.Context(), who.Email, project.RoleMember); err != nil {
+	if _, err := store.ChangeRole(patient(t), who.Email, project.RoleMember); err != nil {
 		t.Fatal(err)
 	}
 	if now := person(); now.MayManage() || now.May(shop, false) {
 		t.Errorf("a member without projects: %+v", now)
 	}
-	if err := sessions.Members().Limit(t.Context(), who, []string{shop.ID}); err != nil {
+	if err := sessions.Members().Limit(patient(t), who, []string{shop.ID}); err != nil {
 		t.Fatal(err)
 	}
 	if now := person(); !now.May(shop, false) || now.May(shop, true) {
 		t.Errorf("a member of the project: %+v", now)
 	}
-	if err := store.DeleteUser(t.Context(), who.Email); err != nil {
+	if err := store.DeleteUser(patient(t), who.Email); err != nil {
 		t.Fatal(err)
 	}
 	again := user(t, store, who.Email, project.RoleMember)
-	if _, err := sessions.Person(t.Context(), token); !errors.Is(err, ErrNone) {
+	if _, err := sessions.Person(patient(t), token); !errors.Is(err, ErrNone) {
 		t.Errorf("the session went over to a later user of the address: %v", err)
 	}
-	if projects, err := sessions.Members().Of(t.Context(), again); err != nil || len(projects) != 0 {
+	if projects, err := sessions.Members().Of(patient(t), again); err != nil || len(projects) != 0 {
 		t.Errorf("the projects went over to a later user of the address: %v, %v", projects, err)
 	}
 }
@@ -135,25 +135,25 @@ func TestSessionsEndWhenThePasswordIsChanged(t *testing.T) {
 	who := user(t, store, "one@example.org", project.RoleMember)
 	other := user(t, store, "two@example.org", project.RoleMember)
 	begin := func(who project.User) string {
-		token, err := sessions.Begin(t.Context(), who)
+		token, err := sessions.Begin(patient(t), who)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return token
 	}
 	first, second, others := begin(who), begin(who), begin(other)
-	changed, err := store.ChangePassword(t.Context(), who.Email, project.NewSecret("a long password"), project.NewSecret("a longer password"))
+	changed, err := store.ChangePassword(patient(t), who.Email, project.NewSecret("a long password"), project.NewSecret("a longer password"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	late, fresh := begin(who), begin(changed) // late: read before the change, begun after it
 	for name, token := range map[string]string{"first": first, "second": second, "late": late} {
-		if _, err := sessions.Person(t.Context(), token); !errors.Is(err, ErrNone) {
+		if _, err := sessions.Person(patient(t), token); !errors.Is(err, ErrNone) {
 			t.Errorf("the %s session: %v", name, err)
 		}
 	}
 	for name, token := range map[string]string{"fresh": fresh, "another's": others} {
-		if _, err := sessions.Person(t.Context(), token); err != nil {
+		if _, err := sessions.Person(patient(t), token); err != nil {
 			t.Errorf("the %s session: %v", name, err)
 		}
 	}
@@ -192,12 +192,12 @@ func TestPersonMayWhatTheRoleAndTheProjectsSay(t *testing.T) {
 func TestSetupCodeIsGoodInAnySpellingAndNoOtherIs(t *testing.T) {
 	t.Parallel()
 	sessions, _ := open(t, queue(t))
-	code, err := sessions.NewSetupCode(t.Context())
+	code, err := sessions.NewSetupCode(patient(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]bool{code: true, " " + strings.ToLower(code) + "\n": true, "": false, code[1:]: false, code + "A": false, "*": false} {
-		if good, err := sessions.IsSetupCode(t.Context(), text); err != nil || good != want {
+		if good, err := sessions.IsSetupCode(patient(t), text); err != nil || good != want {
 			t.Errorf("code %q: %v, %v", text, good, err)
 		}
 	}
