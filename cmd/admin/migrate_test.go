@@ -26,11 +26,11 @@ func TestMigrateMakesStreamsBucketsAndTablesAndMayRunAgain(t *testing.T) {
 	t.Cleanup(func() { _ = server.Stop(context.Background()) })
 	tables := enginetest.URL(t)
 	for range 2 {
-		if code := migrateCommand(t, "--nats-url="+server.URL(), "--clickhouse-url="+tables, "--shards=1", "--stream-bytes=16MiB", "--wait=50s").run(); code != 0 {
+		if code := migrateCommand(t, "--nats-url="+server.URL(), "--clickhouse-url="+tables, "--shards=1", "--stream-bytes=16MiB", "--wait=3m").run(); code != 0 {
 			t.Fatalf("ended with code %d", code)
 		}
 	}
-	_, js, err := stream.Connect(t.Context(), server.URL(), stream.ConnectConfig{Name: "test"})
+	_, js, err := stream.Connect(t.Context(), server.URL(), calm("test"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,9 +55,9 @@ func TestDiskRefusesFrom85PercentAndLogsOnceEachWay(t *testing.T) {
 
 func TestWatchDiskAddsItsPartsAndStopsBeforeTheQueue(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	cfg := telemetry.Config{Name: "standalone", OpsAddr: "127.0.0.1:0", StopTimeout: 20 * time.Second}
+	cfg := telemetry.Config{Name: "standalone", OpsAddr: "127.0.0.1:0", StopTimeout: time.Minute}
 	code := telemetry.Run(ctx, cfg, slog.New(slog.NewTextHandler(io.Discard, nil)), func(ctx context.Context, p *telemetry.Process) error {
 		defer cancel()
 		dir := t.TempDir()

@@ -17,6 +17,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
+// patience bounds every wait: a sender may pause for half a minute between two
+// attempts, and many may share a busy machine.
+const patience = 3 * time.Minute
+
 // Event is one event as it was sent.
 type Event struct {
 	Event struct {
@@ -68,7 +72,11 @@ func (s *Server) Answer(answer func(n int, r Request) (status int, header map[st
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	body, err := unpacked(r)
+	packed, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the sender was killed, or went, in the middle of it: nothing came
+	}
+	body, err := unpacked(r.Header.Get("Content-Encoding"), packed)
 	if err != nil {
 		s.t.Errorf("body: %v", err)
 		return
@@ -124,23 +132,23 @@ func (s *Server) store(body []byte) {
 	}
 }
 
-func unpacked(r *http.Request) ([]byte, error) {
-	switch r.Header.Get("Content-Encoding") {
+func unpacked(encoding string, body []byte) ([]byte, error) {
+	switch encoding {
 	case "gzip":
-		reader, err := gzip.NewReader(r.Body)
+		reader, err := gzip.NewReader(bytes.NewReader(body))
 		if err != nil {
 			return nil, err
 		}
 		return io.ReadAll(reader)
 	case "zstd":
-		reader, err := zstd.NewReader(r.Body)
+		reader, err := zstd.NewReader(bytes.NewReader(body))
 		if err != nil {
 			return nil, err
 		}
 		defer reader.Close()
 		return io.ReadAll(reader)
 	}
-	return io.ReadAll(r.Body)
+	return body, nil
 }
 
 // Events are what is stored, in the order in which it came.
@@ -164,7 +172,7 @@ func (s *Server) AwaitRequests(n int) {
 
 func (s *Server) await(what string, accept func() bool) []Event {
 	s.t.Helper()
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(patience)
 	for {
 		s.mu.Lock()
 		ok, events, change, seen := accept(), append([]Event(nil), s.events...), s.change, s.seen
@@ -175,7 +183,7 @@ func (s *Server) await(what string, accept func() bool) []Event {
 		select {
 		case <-change:
 		case <-deadline:
-			s.t.Fatalf("not within a minute: %s; %d events of %d requests", what, len(events), seen)
+			s.t.Fatalf("not within %s: %s; %d events of %d requests", patience, what, len(events), seen)
 		}
 	}
 }
