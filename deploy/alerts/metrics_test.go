@@ -148,7 +148,7 @@ func registered(t *testing.T) map[string]bool {
 // started is the registry of a process in which the services have started.
 func started(t *testing.T) *prometheus.Registry {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	server, err := embedded.StartNATS(ctx, embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 4 << 30})
 	if err != nil {
@@ -156,7 +156,7 @@ func started(t *testing.T) *prometheus.Registry {
 	}
 	t.Cleanup(func() { _ = server.Stop(context.Background()) })
 	var registry *prometheus.Registry
-	code := telemetry.Run(ctx, telemetry.Config{Name: "all", OpsAddr: "127.0.0.1:0", StopTimeout: 30 * time.Second}, slog.New(slog.DiscardHandler),
+	code := telemetry.Run(ctx, telemetry.Config{Name: "all", OpsAddr: "127.0.0.1:0", StopTimeout: time.Minute}, slog.New(slog.DiscardHandler),
 		func(ctx context.Context, p *telemetry.Process) error {
 			registry = p.Registry
 			defer cancel() // they have started: that is all

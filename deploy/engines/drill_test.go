@@ -12,11 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
-	"github.com/logboom/logboom/pkg/webhook"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
 
@@ -59,7 +57,7 @@ func (s *installation) fill(chat *webhooktest.Chat) {
 	s.send("/services/collector/event", `{"event":"good"}{"event":""}`, http.StatusOK)
 	s.stored(12*3+1, 2)
 	s.shows("/dead-letters", `"ingest"`)
-	awaitThat(s.t, "the event is in the chat", func() bool { return len(chat.Got()) == 1 })
+	awaitThat(s.t, "the event is in the chat", func() bool { return told(chat) == 1 })
 }
 
 const clerk = "clerk@example.com"
@@ -81,9 +79,7 @@ func (s *installation) sendLogs(word string, bodies int) {
 	s.t.Helper()
 	for n := range bodies {
 		body := fmt.Sprintf(`[{"data":"%[1]s %[2]d a","severity":"warn","metadata":{"n":%[2]d}},{"data":"%[1]s %[2]d b"},{"data":"%[1]s %[2]d c"}]`, word, n)
-		request := s.request(http.MethodPost, s.ingest+"/v1/logs/shop", s.token, body)
-		request.Header.Set("Idempotency-Key", fmt.Sprint(word, n))
-		s.ask(request, http.StatusAccepted)
+		s.sendAs(fmt.Sprint(word, n), "/v1/logs/shop", body, http.StatusAccepted)
 	}
 }
 
@@ -151,7 +147,7 @@ func (s *installation) remember() memory {
 // beside it, once.
 func TestABackupBringsEverythingBack(t *testing.T) {
 	t.Parallel()
-	chat := webhooktest.Start(t, webhook.Mattermost, "")
+	chat := newChat(t)
 	lost, s := begin(t, chat)
 	token, want := s.token, s.remember()
 	lost.backUpTables(t)
@@ -172,7 +168,7 @@ func TestABackupBringsEverythingBack(t *testing.T) {
 	s.sendLogs("new", 12)
 	s.send("/v1/events/shop", `{"channel":"deploys","title":"out again","notify":true}`, http.StatusAccepted)
 	s.stored(len(want.logs)+12*3, len(want.events)+1)
-	awaitThat(t, "the address opens, and only the new event is sent to it", func() bool { return len(chat.Got()) == 2 })
+	awaitThat(t, "the address opens, and only the new event is sent to it", func() bool { return told(chat) == 2 })
 	s.close()
 	found.checkPlaces(t, want, 12*3, 1)
 }
@@ -181,14 +177,14 @@ func TestABackupBringsEverythingBack(t *testing.T) {
 // was stored since the backup is stored again from the replay window, once.
 func TestWhatWasStoredSinceTheBackupIsStoredAgain(t *testing.T) {
 	t.Parallel()
-	chat := webhooktest.Start(t, webhook.Mattermost, "")
+	chat := newChat(t)
 	e, s := begin(t, chat)
 	before := s.remember()
 	e.backUpTables(t)
 	s.sendLogs("since", 12)
 	s.send("/v1/events/shop", `{"channel":"deploys","title":"since","notify":true}`, http.StatusAccepted)
 	s.stored(len(before.logs)+12*3, len(before.events)+1)
-	awaitThat(t, "the event is in the chat", func() bool { return len(chat.Got()) == 2 })
+	awaitThat(t, "the event is in the chat", func() bool { return told(chat) == 2 })
 	token, want := s.token, s.remember()
 	s.close()
 	end(t, e.tables)
@@ -207,8 +203,8 @@ func TestWhatWasStoredSinceTheBackupIsStoredAgain(t *testing.T) {
 	s.stored(len(want.logs)+12*3, len(want.events))
 	s.close()
 	e.checkPlaces(t, want, 12*3, 0)
-	if got := len(chat.Got()); got != 2 {
-		t.Errorf("%d messages are in the chat, want the two of before", got)
+	if got := told(chat); got != 2 {
+		t.Errorf("the chat was told of %d alerts, want the two of before", got)
 	}
 }
 
@@ -261,7 +257,7 @@ func (s *site) checkPlaces(t *testing.T, before memory, logs, events int) {
 // publish puts one log on the queue as ingest does.
 func publish(t *testing.T, topology *stream.Topology) stream.Ack {
 	t.Helper()
-	publisher, err := stream.NewPublisher(topology, stream.PublisherConfig{})
+	publisher, err := stream.NewPublisher(topology, stream.PublisherConfig{AckTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +270,7 @@ func publish(t *testing.T, topology *stream.Topology) stream.Ack {
 			t.Error(err)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ack, err := publisher.Publish(ctx, stream.Message{Kind: stream.Logs, Project: "shop", Parts: [][]byte{[]byte("a record")}, Records: 1})
 	if err != nil {

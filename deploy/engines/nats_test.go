@@ -13,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/logboom/logboom/pkg/stream"
 )
 
 var users = []string{"admin", "ingest", "writer", "notifier"}
@@ -38,7 +40,7 @@ func watched(t *testing.T, log *refusals) string {
 	s.SetLoggerV2(log, false, false, false)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(30 * time.Second) {
+	if !s.ReadyForConnections(patience) {
 		t.Fatal("the server does not take connections")
 	}
 	return s.Addr().String()
@@ -61,7 +63,14 @@ func settings(t *testing.T) *server.Options {
 		t.Fatal(err)
 	}
 	options.NoSigs = true
+	options.AuthTimeout = patience.Seconds() // of who has connected, on a busy machine
 	return options
+}
+
+// calm connects without pings: a machine that stands still for seconds passes
+// their bound, and the connection would be taken for lost.
+func calm(name string) stream.ConnectConfig {
+	return stream.ConnectConfig{Name: name, Options: []nats.Option{nats.PingInterval(time.Hour)}}
 }
 
 // refusals is a log of the server that keeps what it refused to clients.
@@ -198,7 +207,7 @@ func TestEachUserOfNATSHearsItsOwnAnswersOnly(t *testing.T) {
 // attempt connects as a user, does something and is the server's refusal.
 func attempt(t *testing.T, address, user string, do func(*nats.Conn) error) error {
 	t.Helper()
-	nc, err := nats.Connect("nats://"+address, nats.UserInfo(user, secret), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	nc, err := nats.Connect("nats://"+address, nats.Timeout(patience), nats.UserInfo(user, secret), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Fatalf("connect as %s: %v", user, err)
 	}
@@ -206,7 +215,7 @@ func attempt(t *testing.T, address, user string, do func(*nats.Conn) error) erro
 	if err := do(nc); err != nil {
 		return err
 	}
-	if err := nc.FlushTimeout(30 * time.Second); err != nil {
+	if err := nc.FlushTimeout(patience); err != nil {
 		t.Fatal(err)
 	}
 	return nc.LastError()
@@ -216,7 +225,7 @@ func TestNATSRefusesWhoHasNoPassword(t *testing.T) {
 	t.Parallel()
 	address := queue(t)
 	for _, options := range [][]nats.Option{nil, {nats.UserInfo("admin", "guess")}, {nats.UserInfo("nobody", secret)}} {
-		nc, err := nats.Connect("nats://"+address, options...)
+		nc, err := nats.Connect("nats://"+address, append(options, nats.Timeout(patience))...)
 		if err == nil {
 			nc.Close()
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
@@ -39,7 +38,7 @@ func cluster(t *testing.T, log *refusals, user string) string {
 		s.SetLoggerV2(log, false, false, false)
 		s.Start()
 		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-		if !s.ReadyForConnections(30 * time.Second) {
+		if !s.ReadyForConnections(patience) {
 			t.Fatal("the server does not take connections")
 		}
 		addresses = append(addresses, fmt.Sprintf("nats://%s:%s@%s", user, secret, s.Addr()))
@@ -56,20 +55,23 @@ func TestMigrateMakesEverythingOnEveryServerOfACluster(t *testing.T) {
 	spawn(t, "admin", []string{
 		"LOGBOOM_NATS_URL=" + address, "LOGBOOM_CLICKHOUSE_URL=" + enginetest.URL(t), "LOGBOOM_REPLICAS=3", "LOGBOOM_SHARDS=1", "LOGBOOM_STREAM_BYTES=64MiB",
 	}, "migrate").end()
-	nc, js, err := stream.Connect(t.Context(), address, stream.ConnectConfig{Name: "admin"})
+	nc, js, err := stream.Connect(t.Context(), address, calm("admin"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	made := 0
-	list := js.ListStreams(t.Context())
-	for info := range list.Info() {
-		made++
+	var made []*jetstream.StreamInfo
+	awaitThat(t, "17 streams and buckets are told of by their servers", func() bool {
+		made = nil
+		list := js.ListStreams(t.Context())
+		for info := range list.Info() {
+			made = append(made, info)
+		}
+		return list.Err() == nil && len(made) >= 17
+	})
+	for _, info := range made {
 		if info.Config.Replicas != 3 || info.Config.Storage != jetstream.FileStorage {
 			t.Errorf("%s has %d replicas in %v", info.Config.Name, info.Config.Replicas, info.Config.Storage)
 		}
-	}
-	if err := list.Err(); err != nil || made < 17 {
-		t.Errorf("%d streams and buckets, %v", made, err)
 	}
 }

@@ -2,10 +2,12 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/outbox"
@@ -20,7 +22,7 @@ type desk struct {
 
 func sit(t *testing.T, address, user string) desk {
 	t.Helper()
-	nc, js, err := stream.Connect(t.Context(), fmt.Sprintf("nats://%s:%s@%s", user, secret, address), stream.ConnectConfig{Name: user})
+	nc, js, err := stream.Connect(t.Context(), fmt.Sprintf("nats://%s:%s@%s", user, secret, address), calm(user))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,28 +41,51 @@ func TestUsersMayDoWhatTheirProcessesSeldomDo(t *testing.T) {
 	defer log.check(t)
 	address := watched(t, log)
 	admin := sit(t, address, "admin")
-	if _, err := outbox.Open(t.Context(), admin.js, outbox.Config{Partitions: 4}); err != nil {
+	lay := func() error { _, err := outbox.Open(t.Context(), admin.js, outbox.Config{Partitions: 4}); return err }
+	if err := inTurn(lay); err != nil {
 		t.Fatal(err)
 	}
 	ingest, writer, notifier := sit(t, address, "ingest"), sit(t, address, "writer"), sit(t, address, "notifier")
 	stored := publish(t, ingest.topology)
-	for name, seldom := range map[string]func(context.Context) error{
-		"bury an entry":    func(ctx context.Context) error { return ingest.topology.Bury(ctx, letter("ingest", 0)) },
-		"bury a message":   func(ctx context.Context) error { return writer.topology.Bury(ctx, letter(stored.Stream, stored.Seq)) },
-		"bury an alert":    func(ctx context.Context) error { return notifier.topology.Bury(ctx, letter(outbox.Stream, 7)) },
-		"share the work":   func(ctx context.Context) error { return shareWork(ctx, writer.topology) },
-		"keep the ledger":  func(ctx context.Context) error { return keepLedger(ctx, writer.topology, stored) },
-		"deliver an alert": func(ctx context.Context) error { return deliver(ctx, notifier.js) },
+	ctx := t.Context()
+	for name, seldom := range map[string][]func() error{
+		"bury an entry":    {func() error { return ingest.topology.Bury(ctx, letter("ingest", 0)) }},
+		"bury a message":   {func() error { return writer.topology.Bury(ctx, letter(stored.Stream, stored.Seq)) }},
+		"bury an alert":    {func() error { return notifier.topology.Bury(ctx, letter(outbox.Stream, 7)) }},
+		"share the work":   shareWork(ctx, writer.topology),
+		"keep the ledger":  keepLedger(ctx, writer.topology, stored),
+		"deliver an alert": deliver(ctx, notifier.js),
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if err := seldom(ctx); err != nil {
+		if err := inTurn(seldom...); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		cancel()
 	}
-	if page, err := stream.NewLetters(admin.js).List(t.Context(), 0, 10); err != nil || len(page.Letters) != 3 {
+	var page stream.LetterPage
+	list := func() (err error) { page, err = stream.NewLetters(admin.js).List(ctx, 0, 10); return err }
+	if err := inTurn(list); err != nil || len(page.Letters) < 3 {
 		t.Errorf("dead letters %+v, %v", page, err)
 	}
+}
+
+// inTurn takes one step after another. One to which the queue did not answer
+// within the processes' own bounds, which are of seconds, is taken again: a busy
+// machine passes them now and then. What a queue refuses it does not answer
+// either, and so fails in the end.
+func inTurn(steps ...func() error) error {
+	for _, step := range steps {
+		err := step()
+		for deadline := time.Now().Add(time.Minute); late(err) && time.Now().Before(deadline); {
+			err = step()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func late(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, stream.ErrUnavailable)
 }
 
 func letter(from string, seq uint64) stream.DeadLetter {
@@ -68,66 +93,53 @@ func letter(from string, seq uint64) stream.DeadLetter {
 }
 
 // shareWork takes a lease, gives it back and leaves.
-func shareWork(ctx context.Context, topology *stream.Topology) error {
-	leases, err := topology.Leases("one")
-	if err != nil {
-		return err
+func shareWork(ctx context.Context, topology *stream.Topology) []func() error {
+	var leases *stream.Leases
+	return []func() error{
+		func() (err error) { leases, err = topology.Leases("one"); return err },
+		func() error { _, err := leases.Beat(ctx); return err },
+		func() error { _, err := leases.Claim(ctx, "LOGS_0"); return err },
+		func() error { return leases.Release(ctx, "LOGS_0") },
+		func() error { return leases.Leave(ctx) },
 	}
-	if _, err := leases.Beat(ctx); err != nil {
-		return err
-	}
-	if _, err := leases.Claim(ctx, "LOGS_0"); err != nil {
-		return err
-	}
-	if err := leases.Release(ctx, "LOGS_0"); err != nil {
-		return err
-	}
-	return leases.Leave(ctx)
 }
 
 // keepLedger commits what is stored, looks at it again and purges it.
-func keepLedger(ctx context.Context, topology *stream.Topology, stored stream.Ack) error {
+func keepLedger(ctx context.Context, topology *stream.Topology, stored stream.Ack) []func() error {
 	ledger, reader := topology.Ledger(), stream.WriterKey(stored.Stream)
-	position, err := ledger.TakeOver(ctx, reader)
-	if err != nil {
-		return err
+	var positions map[string]stream.Position
+	return []func() error{
+		func() error {
+			position, err := ledger.TakeOver(ctx, reader)
+			if err != nil {
+				return err
+			}
+			_, err = ledger.Commit(ctx, reader, position, stored.Seq)
+			return err
+		},
+		func() error { _, err := topology.First(ctx, stored.Stream, stored.Seq); return err },
+		func() error { _, err := topology.Refetch(ctx, stored.Stream, stored.Seq, stored.Seq); return err },
+		func() (err error) { positions, err = ledger.Positions(ctx); return err },
+		func() error { _, err := topology.Purge(ctx, stored.Stream, positions[reader].Committed+1); return err },
+		func() error {
+			info, err := topology.Lag(ctx, stored.Stream)
+			if err == nil && info.Messages > 0 {
+				err = fmt.Errorf("%d messages were not purged", info.Messages)
+			}
+			return err
+		},
 	}
-	if _, err := ledger.Commit(ctx, reader, position, stored.Seq); err != nil {
-		return err
-	}
-	if _, err := topology.First(ctx, stored.Stream, stored.Seq); err != nil {
-		return err
-	}
-	if _, err := topology.Refetch(ctx, stored.Stream, stored.Seq, stored.Seq); err != nil {
-		return err
-	}
-	positions, err := ledger.Positions(ctx)
-	if err != nil {
-		return err
-	}
-	if n, err := topology.Purge(ctx, stored.Stream, positions[reader].Committed+1); err != nil || n != 1 {
-		return fmt.Errorf("%d messages were purged: %w", n, err)
-	}
-	return nil
 }
 
 // deliver puts an alert in, reads it again, and takes it and its rows out.
-func deliver(ctx context.Context, js jetstream.JetStream) error {
-	box, err := outbox.Open(ctx, js, outbox.Config{Partitions: 4})
-	if err != nil {
-		return err
+func deliver(ctx context.Context, js jetstream.JetStream) []func() error {
+	var box *outbox.Outbox
+	return []func() error{
+		func() (err error) { box, err = outbox.Open(ctx, js, outbox.Config{Partitions: 4}); return err },
+		func() error { return box.Put(ctx, outbox.Entry{ID: "one", Project: "shop"}) },
+		func() error { _, err := box.Entry(ctx, 1); return err },
+		func() error { return box.Remove(ctx, box.Subject("shop"), 1) },
+		func() error { return box.PutRows(ctx, 0, []byte("[]")) },
+		func() error { return box.RemoveRows(ctx, 0, 1) },
 	}
-	if err := box.Put(ctx, outbox.Entry{ID: "one", Project: "shop"}); err != nil {
-		return err
-	}
-	if _, err := box.Entry(ctx, 1); err != nil {
-		return err
-	}
-	if err := box.Remove(ctx, box.Subject("shop"), 1); err != nil {
-		return err
-	}
-	if err := box.PutRows(ctx, 0, []byte("[]")); err != nil {
-		return err
-	}
-	return box.RemoveRows(ctx, 0, 1)
 }

@@ -106,7 +106,7 @@ func (s *site) sql(t *testing.T, statement string) string {
 // operator is a connection with the rights of whoever backs up and restores.
 func (s *site) operator(t *testing.T) *nats.Conn {
 	t.Helper()
-	nc, _, err := stream.Connect(t.Context(), fmt.Sprintf("nats://admin:%s@%s", secret, s.queue), stream.ConnectConfig{Name: "admin"})
+	nc, _, err := stream.Connect(t.Context(), fmt.Sprintf("nats://admin:%s@%s", secret, s.queue), calm("admin"))
 	if err != nil {
 		t.Fatal(err)
 	}
