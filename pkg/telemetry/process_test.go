@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func config() Config {
-	return Config{Name: "test", OpsAddr: "127.0.0.1:0", StopTimeout: 5 * time.Second}
+	return Config{Name: "test", OpsAddr: "127.0.0.1:0", StopTimeout: time.Minute}
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
