@@ -244,6 +244,20 @@ func TestLikeLogsAreOneMessageWithACount(t *testing.T) {
 	}
 }
 
+func TestLogsAreToldOfThoughTheRecordDidNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, chat := w.project(webhook.Slack, "error")
+	w.start()
+	w.eventually("the first look is over", func() bool { return w.looks.Load() > 1 })
+	w.silence.Store(2)
+	w.logs(p, "ERROR", 17, "the only one")
+	w.eventually("it", func() bool { return len(chat.Got()) > 0 })
+	if got := chat.Got()[0]; !strings.Contains(got.Body, "the only one") || w.silence.Load() >= 0 {
+		t.Errorf("got %+v with %d questions left unanswered", got, w.silence.Load())
+	}
+}
+
 func TestLogsRightAfterTheirSeverityWasSetAreToldOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -2,11 +2,11 @@ package notify
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -68,8 +68,6 @@ func (n *Notifier) readLogs(ctx context.Context, book *ruleBook) error {
 	return nil
 }
 
-func logsKey(name string) string { return "logs." + name }
-
 // readShard counts the logs of one stream from where it was left; where that is
 // gone, or nobody wanted any before, from what came since that was known.
 func (n *Notifier) readShard(ctx context.Context, shard int, groups *groups) error {
@@ -79,11 +77,11 @@ func (n *Notifier) readShard(ctx context.Context, shard int, groups *groups) err
 		return err
 	}
 	from := max(groups.begin[name]+1, info.FirstSeq)
-	if seq, err := n.deps.Bucket.seq(ctx, logsKey(name)); err != nil {
+	if next, err := n.deps.Bucket.next(ctx, name); err != nil {
 		return err
-	} else if seq != 0 && seq < from {
-		from = max(seq+1, info.FirstSeq)
-	} else if err := n.deps.Bucket.putSeq(ctx, logsKey(name), from-1); err != nil {
+	} else if next != 0 && next < from {
+		from = max(next, info.FirstSeq)
+	} else if err := n.deps.Bucket.putNext(ctx, name, from); err != nil {
 		return err
 	}
 	consumer, err := n.deps.Queue.Consume(ctx, name, from, stream.ConsumerConfig{MaxBytes: 8 << 20})
@@ -101,7 +99,7 @@ func (n *Notifier) readShard(ctx context.Context, shard int, groups *groups) err
 			return err
 		}
 		m.match(delivery)
-		groups.reached(name, delivery.Seq)
+		groups.passed(name, delivery.Seq)
 	}
 }
 
@@ -154,7 +152,7 @@ type groups struct {
 	mu     sync.Mutex
 	book   *ruleBook
 	looked chan struct{}     // closed and replaced at each look into the book
-	seqs   map[string]uint64 // how far each stream is read
+	next   map[string]uint64 // by stream: the message that is read next
 	open   map[string]map[groupKey]*logGroup
 }
 
@@ -175,7 +173,7 @@ type logGroup struct {
 func newGroups(n *Notifier, book *ruleBook) *groups {
 	return &groups{
 		n: n, book: book, begin: book.before, looked: make(chan struct{}),
-		seqs: map[string]uint64{}, open: map[string]map[groupKey]*logGroup{},
+		next: map[string]uint64{}, open: map[string]map[groupKey]*logGroup{},
 	}
 }
 
@@ -226,10 +224,10 @@ func (g *groups) follow(ctx context.Context) error {
 	}
 }
 
-func (g *groups) reached(stream string, seq uint64) {
+func (g *groups) passed(stream string, seq uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seqs[stream] = seq
+	g.next[stream] = seq + 1
 }
 
 // overflow is the group of all that are too many groups.
@@ -329,11 +327,15 @@ func (g *groups) collect(now time.Time) []dueGroup {
 	return due
 }
 
-// tell has what is due wait for its destination.
+// tell has what is due wait for its destination. After an error the groups are of
+// no use any more: what they held is read again from where it was noted.
 func (g *groups) tell(ctx context.Context, now time.Time) error {
 	for _, one := range g.collect(now) {
-		alerts, err := g.n.settings.of(ctx, one.projectID)
-		if err != nil || !alerts.WebhookURL.IsSet() {
+		alerts, ok, err := g.n.settings.reachable(ctx, one.projectID)
+		if err != nil {
+			return err
+		}
+		if !ok {
 			continue // it was turned off meanwhile
 		}
 		row, err := g.n.put(ctx, one.entry(g.n), alerts)
@@ -387,57 +389,28 @@ func colourOf(severity uint8) string {
 // What is not is read again after a kill: its count may then be too high by
 // what was told of and not noted, and never too low.
 func (g *groups) save(ctx context.Context) error {
-	g.mu.Lock()
-	seqs := map[string]uint64{}
-	for name, seq := range g.seqs {
-		seqs[name] = seq
+	for name, next := range g.unsaid() {
+		if err := g.n.deps.Bucket.putNext(ctx, name, next); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// unsaid is by stream the first message that was not read or not told of.
+func (g *groups) unsaid() map[string]uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	unsaid := maps.Clone(g.next)
 	for _, mine := range g.open {
 		for _, one := range mine {
 			for shard, first := range one.untold {
 				name := stream.Name(stream.Logs, int(shard))
-				seqs[name] = min(seqs[name], first-1)
+				if next, ok := unsaid[name]; !ok || first < next {
+					unsaid[name] = first
+				}
 			}
 		}
 	}
-	g.mu.Unlock()
-	for name, seq := range seqs {
-		if err := g.n.deps.Bucket.putSeq(ctx, logsKey(name), seq); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// seq reads a position of the logs; 0 where there is none.
-func (b *Bucket) seq(ctx context.Context, key string) (seq uint64, err error) {
-	entry, err := b.get(ctx, key)
-	if err != nil || entry == nil {
-		return 0, err
-	}
-	return seq, json.Unmarshal(entry.Value(), &seq)
-}
-
-func (b *Bucket) putSeq(ctx context.Context, key string, seq uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	_, err := b.kv.Put(ctx, key, fmt.Append(nil, seq))
-	return err
-}
-
-// forget takes back the positions, once nobody wants logs: who wants some later
-// is told of those that come from then on.
-func (b *Bucket) forget(ctx context.Context, names []string) error {
-	for _, name := range names {
-		switch seq, err := b.seq(ctx, logsKey(name)); {
-		case err != nil:
-			return err
-		case seq == 0:
-			continue
-		}
-		if err := b.putSeq(ctx, logsKey(name), 0); err != nil {
-			return err
-		}
-	}
-	return nil
+	return unsaid
 }

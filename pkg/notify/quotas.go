@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -49,11 +48,8 @@ func (n *Notifier) watchProject(ctx context.Context, p project.Project, now time
 	if limits.DailyRecords == 0 && limits.MonthlyBytes == 0 {
 		return nil
 	}
-	alerts, err := n.settings.of(ctx, p.ID)
-	switch {
-	case errors.Is(err, project.ErrNotFound), errors.Is(err, project.ErrNoKey), err == nil && !alerts.WebhookURL.IsSet():
-		return nil
-	case err != nil:
+	alerts, ok, err := n.settings.reachable(ctx, p.ID)
+	if err != nil || !ok {
 		return err
 	}
 	standings, err := n.standings(ctx, p.ID, limits, now)

@@ -43,6 +43,16 @@ func (s *settings) of(ctx context.Context, projectID string) (project.Alerts, er
 	return s.since(ctx, projectID, time.Now().Add(-settingsAge))
 }
 
+// reachable is of for what a project need not be told: ok is false where it is
+// gone, where its alerts are turned off, and where its address cannot be read.
+func (s *settings) reachable(ctx context.Context, projectID string) (alerts project.Alerts, ok bool, err error) {
+	alerts, err = s.of(ctx, projectID)
+	if errors.Is(err, project.ErrNotFound) || errors.Is(err, project.ErrNoKey) {
+		return project.Alerts{}, false, nil
+	}
+	return alerts, err == nil && alerts.WebhookURL.IsSet(), err
+}
+
 // since is of, but that there is no address is believed only where it was asked
 // after that time: who sets one and sends an event at once is heard.
 func (s *settings) since(ctx context.Context, projectID string, at time.Time) (project.Alerts, error) {

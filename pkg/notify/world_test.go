@@ -49,12 +49,21 @@ type world struct {
 	cfg      Config
 	attempt  time.Duration // that an attempt may take
 	looks    atomic.Int32  // how often a notifier asked who wants logs
+	silence  atomic.Int32  // questions for alerts that the record does not answer
 }
 
-// watched counts looks.
+// watched counts looks, and leaves as many questions unanswered as it is told.
 type watched struct {
 	*project.Store
-	looks *atomic.Int32
+	looks   *atomic.Int32
+	silence *atomic.Int32
+}
+
+func (p watched) AlertsByID(ctx context.Context, id string) (project.Alerts, error) {
+	if p.silence.Add(-1) >= 0 {
+		return project.Alerts{}, context.DeadlineExceeded
+	}
+	return p.Store.AlertsByID(ctx, id)
 }
 
 func (p watched) AlertsRevision(ctx context.Context) (uint64, error) {
@@ -163,7 +172,7 @@ func (w *world) start() *notifier {
 	logger := slog.New(slog.NewJSONHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	n := &notifier{nc: js.Conn(), registry: registry, done: make(chan error, 1), Notifier: New(w.cfg, Deps{
 		Logger: logger, Registry: registry, Queue: topology, Ledger: topology.Ledger(), Outbox: box, Bucket: bucket,
-		Projects: watched{w.store, &w.looks}, Deliverer: w.sender(), Tables: w.client,
+		Projects: watched{w.store, &w.looks, &w.silence}, Deliverer: w.sender(), Tables: w.client,
 	})}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n.cancel = cancel
