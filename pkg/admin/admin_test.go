@@ -146,7 +146,12 @@ func (b *bench) server(reader Reader, queryTimeout time.Duration) *Server {
 
 // send asks the server. An empty key goes without, an empty body too.
 func send(s *Server, method, path, key, body string) *httptest.ResponseRecorder {
-	ctx, cancel := context.WithTimeout(context.Background(), unhurried)
+	return sendWithin(unhurried, s, method, path, key, body)
+}
+
+// sendWithin is send by somebody who leaves when that time is over.
+func sendWithin(timeout time.Duration, s *Server, method, path, key, body string) *httptest.ResponseRecorder {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	request := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	if key != "" {
@@ -315,7 +320,7 @@ func TestLostRecordIsUnavailableAndNotUnknown(t *testing.T) {
 	if err := b.nats.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	answer := b.get(s, "/api/v1/projects/shop/logs")
+	answer := sendWithin(time.Second, s, http.MethodGet, "/api/v1/projects/shop/logs", b.key, "")
 	if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" {
 		t.Errorf("answer %d: %s", answer.Code, answer.Body)
 	}
