@@ -18,10 +18,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/freeport"
+	"github.com/logboom/logboom/pkg/leaktest"
 )
 
 const (
@@ -37,26 +37,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(publishUntilKilled(dir))
 	}
-	code := m.Run()
-	if code == 0 {
-		code = leaks()
-	}
-	os.Exit(code)
-}
-
-// leaks fails when goroutines outlive the tests. A look of goleak's waits for
-// half a second, in which a busy machine may not come to their end.
-func leaks() int {
-	for deadline := time.Now().Add(patience); ; {
-		err := goleak.Find()
-		if err == nil {
-			return 0
-		}
-		if time.Now().After(deadline) {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
+	leaktest.Main(m)
 }
 
 func testContext(t *testing.T) context.Context {

@@ -8,30 +8,14 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/logboom/logboom/pkg/leaktest"
 )
 
-// TestMain fails when goroutines outlive the tests. A look of goleak's waits for
-// half a second, in which a busy machine may not come to their end.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	for deadline := time.Now().Add(patience); code == 0; {
-		err := goleak.Find()
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is how long a test waits for what has to happen.
 const patience = 60 * time.Second

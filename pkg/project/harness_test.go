@@ -2,44 +2,24 @@ package project
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/leaktest"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := leaked(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is for all that has to happen and not how fast, on machines that are
 // busy or stand still for seconds.
 const patience = time.Minute
-
-// leaked names the goroutines that are left over once those that only end late
-// have had their time.
-func leaked() (err error) {
-	for began := time.Now(); time.Since(began) < patience; {
-		if err = goleak.Find(); err == nil {
-			return nil
-		}
-	}
-	return err
-}
 
 // startNATS runs a real server until the test ends.
 func startNATS(t testing.TB, dir string) *embedded.NATS {

@@ -3,38 +3,20 @@ package quota
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-	"go.uber.org/goleak"
 
+	"github.com/logboom/logboom/pkg/leaktest"
 	"github.com/logboom/logboom/pkg/project/redistest"
 )
 
 func TestMain(m *testing.M) {
 	runAsSpender() // when the test runs its own binary as another process
-	code := m.Run()
-	if err := leaked(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// leaked names the goroutines that are left over once those that only end late,
-// on a machine that is busy, have had their time.
-func leaked() (err error) {
-	for began := time.Now(); time.Since(began) < patient; {
-		if err = goleak.Find(); err == nil {
-			return nil
-		}
-	}
-	return err
+	leaktest.Main(m)
 }
 
 // clock is a clock that is set by hand.

@@ -6,13 +6,13 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/leaktest"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -23,22 +23,11 @@ func TestMain(m *testing.M) {
 		serveMember(file)
 	}
 	const server = "github.com/nats-io/nats-server/v2/server"
-	code := m.Run()
-	for deadline := time.Now().Add(patience); code == 0; { // each look waits for half a second
-		err := goleak.Find(
-			goleak.IgnoreTopFunction(server+".(*fileStore).flushStreamStateLoop"),
-			goleak.IgnoreTopFunction(server+".(*msgBlock).flushLoop"),
-			goleak.IgnoreTopFunction(server+"/ats.Register.func1"),
-		)
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			fmt.Fprintln(os.Stderr, "goroutines are left:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	leaktest.Main(m,
+		goleak.IgnoreTopFunction(server+".(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreTopFunction(server+".(*msgBlock).flushLoop"),
+		goleak.IgnoreTopFunction(server+"/ats.Register.func1"),
+	)
 }
 
 // queue is a real server of one test, with a connection to it.

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/logboom/logboom/pkg/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func config() Config {
 	return Config{Name: "test", OpsAddr: "127.0.0.1:0", StopTimeout: time.Minute}

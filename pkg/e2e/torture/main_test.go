@@ -5,7 +5,7 @@ package main
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/logboom/logboom/pkg/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

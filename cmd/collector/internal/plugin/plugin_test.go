@@ -16,15 +16,15 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"go.uber.org/goleak"
 
 	"github.com/logboom/logboom/cmd/collector/internal/dockertest"
 	"github.com/logboom/logboom/cmd/collector/internal/entry"
 	"github.com/logboom/logboom/cmd/collector/internal/hectest"
 	"github.com/logboom/logboom/cmd/collector/internal/ship"
+	"github.com/logboom/logboom/pkg/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // impatient is for tests: failures are tried again soon.
 var impatient = ship.Patience{Attempt: 20 * time.Second, Least: 10 * time.Millisecond, Most: 50 * time.Millisecond, Refused: 50 * time.Millisecond}

@@ -19,16 +19,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"go.uber.org/goleak"
 
 	"github.com/logboom/logboom/cmd/collector/internal/dockertest"
 	"github.com/logboom/logboom/cmd/collector/internal/hectest"
 	"github.com/logboom/logboom/cmd/collector/internal/join"
 	"github.com/logboom/logboom/cmd/collector/internal/option"
 	"github.com/logboom/logboom/cmd/collector/internal/spool"
+	"github.com/logboom/logboom/pkg/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // line of a sender that works a stream filled from a FIFO.
 type line struct {
