@@ -101,7 +101,11 @@ func (p *Process) serveOps(addr string) error {
 	server := &http.Server{Handler: opsHandler(p.Health, p.Registry), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
 	p.Logger.Info("operations port open", "addr", listener.Addr().String())
 	p.Go("operations port", func(ctx context.Context) error {
-		return Serve(ctx, server, listener, time.Second)
+		err := Serve(ctx, server, listener, time.Second)
+		if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+			return nil // a scrape or a profile ends with its process, which is no failure
+		}
+		return err
 	})
 	return nil
 }

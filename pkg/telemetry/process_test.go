@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/logboom/logboom/pkg/freeport"
 	"github.com/logboom/logboom/pkg/leaktest"
 )
 
@@ -107,6 +110,37 @@ func TestStepThatHangsDoesNotHoldTheStopForEver(t *testing.T) {
 	close(release)
 	if code != 1 {
 		t.Fatalf("code %d", code)
+	}
+}
+
+func TestScrapeUnderWayDoesNotFailTheStop(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	var err error
+	if cfg.OpsAddr, err = freeport.Address(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	release, answered := make(chan struct{}), make(chan error, 1) // one: there is one request
+	code := Run(ctx, cfg, quiet(), func(_ context.Context, p *Process) error {
+		p.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "endless"}, func() float64 {
+			cancel()
+			<-release
+			return 0
+		}))
+		go func() {
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			answer, err := client.Get("http://" + cfg.OpsAddr + "/metrics")
+			if err == nil {
+				err = answer.Body.Close()
+			}
+			answered <- err
+		}()
+		return nil
+	})
+	close(release)
+	if err := <-answered; err == nil || code != 0 {
+		t.Errorf("code %d, and the scrape ended with %v", code, err)
 	}
 }
 
