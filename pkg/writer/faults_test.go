@@ -51,19 +51,25 @@ func once() func() bool {
 	return func() bool { return done.CompareAndSwap(false, true) }
 }
 
+// answersOnceTooLate is ClickHouse that stores a batch and whose answer to it is
+// lost; what happens meanwhile happens once.
+func (b *bench) answersOnceTooLate(meanwhile func()) *faulty {
+	first := once()
+	return &faulty{Sink: b.client, after: func() error {
+		if !first() {
+			return nil
+		}
+		meanwhile()
+		return errors.New("connection reset")
+	}}
+}
+
 // What a crash between the token's log and the part's rename leaves: the token
 // is known, the rows are gone, and a retry with the token is answered with ok.
 func TestRowsLostUnderAKnownTokenAreStoredUnderAnother(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	first := once()
-	sink := &faulty{Sink: b.client, after: func() error {
-		if !first() {
-			return nil
-		}
-		b.execute(t, "DELETE FROM logs WHERE 1")
-		return errors.New("connection reset")
-	}}
+	sink := b.answersOnceTooLate(func() { b.execute(t, "DELETE FROM logs WHERE 1") })
 	b.publish(t, "a", 40)
 	b.run(t, b.writer(t, quick(), sink).Run)
 	b.settled(t)
@@ -73,14 +79,7 @@ func TestRowsLostUnderAKnownTokenAreStoredUnderAnother(t *testing.T) {
 func TestPartOfAnInsertStopsTheStreamUntilItIsRemoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	first := once()
-	sink := &faulty{Sink: b.client, after: func() error {
-		if !first() {
-			return nil
-		}
-		b.execute(t, "DELETE FROM logs WHERE _idx >= 10")
-		return errors.New("connection reset")
-	}}
+	sink := b.answersOnceTooLate(func() { b.execute(t, "DELETE FROM logs WHERE _idx >= 10") })
 	b.publish(t, "a", 40)
 	w := b.writer(t, quick(), sink)
 	stop := b.run(t, w.Run)

@@ -157,16 +157,11 @@ func TestCountThatMeetsAPartWithoutSequencesGoesOnOnceItIsOut(t *testing.T) {
 func (b *bench) insertSpoilt(t *testing.T, spoil func(folder string)) {
 	t.Helper()
 	b.keepParts(t, "logs")
-	first := once()
-	sink := &faulty{Sink: b.client, after: func() error {
-		if !first() {
-			return nil
-		}
+	sink := b.answersOnceTooLate(func() {
 		for _, folder := range b.folders(t, "logs") {
 			spoil(folder)
 		}
-		return errors.New("connection reset")
-	}}
+	})
 	b.publish(t, "a", 40)
 	b.run(t, b.healing(t, sink).Run)
 	b.settled(t)

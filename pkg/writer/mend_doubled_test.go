@@ -193,14 +193,7 @@ func TestDoubledRowsOfAnotherMessageStay(t *testing.T) {
 func TestBatchThatIsThereTwiceIsReplaced(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	first := once()
-	sink := &faulty{Sink: b.client, after: func() error {
-		if !first() {
-			return nil
-		}
-		b.double(t, "1")
-		return errors.New("connection reset")
-	}}
+	sink := b.answersOnceTooLate(func() { b.double(t, "1") })
 	b.publish(t, "a", 40)
 	w := b.healing(t, sink)
 	b.run(t, w.Run)
@@ -212,14 +205,9 @@ func TestBatchThatIsThereTwiceIsReplaced(t *testing.T) {
 func TestBatchWithForeignRowsStopsTheStream(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	first := once()
-	sink := &faulty{Sink: b.client, after: func() error {
-		if !first() {
-			return nil
-		}
+	sink := b.answersOnceTooLate(func() {
 		b.execute(t, "INSERT INTO logs SELECT * REPLACE (_idx + 1000 AS _idx) FROM logs SETTINGS insert_deduplicate = 0")
-		return errors.New("connection reset")
-	}}
+	})
 	b.publish(t, "a", 40)
 	w := b.healing(t, sink)
 	b.run(t, w.Run)
