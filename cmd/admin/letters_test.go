@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 // newQueue is a real queue whose writer is done with messages 1 to 9 of LOGS_0,
@@ -26,7 +25,7 @@ func newQueue(t *testing.T) (*stream.Topology, *outbox.Letters, *embedded.NATS) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop(context.Background()) })
-	nc, js, err := stream.Connect(t.Context(), server.URL(), calm("test"))
+	nc, js, err := stream.Connect(t.Context(), server.URL(), streamtest.Calm("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,12 +43,6 @@ func newQueue(t *testing.T) (*stream.Topology, *outbox.Letters, *embedded.NATS) 
 		return err
 	})
 	return topology, outbox.NewLetters(js), server
-}
-
-// calm connects without pings: a machine that stands still for seconds passes
-// their bound, and the connection would be taken for lost.
-func calm(name string) stream.ConnectConfig {
-	return stream.ConnectConfig{Name: name, Options: []nats.Option{nats.PingInterval(time.Hour)}}
 }
 
 // again tries something again for which the queue was late: its bounds are of

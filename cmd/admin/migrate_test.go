@@ -12,6 +12,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 	"github.com/logboom/logboom/schema"
 )
 
@@ -30,7 +31,7 @@ func TestMigrateMakesStreamsBucketsAndTablesAndMayRunAgain(t *testing.T) {
 			t.Fatalf("ended with code %d", code)
 		}
 	}
-	_, js, err := stream.Connect(t.Context(), server.URL(), calm("test"))
+	_, js, err := stream.Connect(t.Context(), server.URL(), streamtest.Calm("test"))
 	if err != nil {
 		t.Fatal(err)
 	}

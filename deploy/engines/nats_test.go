@@ -9,12 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-
-	"github.com/logboom/logboom/pkg/stream"
 )
 
 var users = []string{"admin", "ingest", "writer", "notifier"}
@@ -65,12 +62,6 @@ func settings(t *testing.T) *server.Options {
 	options.NoSigs = true
 	options.AuthTimeout = patience.Seconds() // of who has connected, on a busy machine
 	return options
-}
-
-// calm connects without pings: a machine that stands still for seconds passes
-// their bound, and the connection would be taken for lost.
-func calm(name string) stream.ConnectConfig {
-	return stream.ConnectConfig{Name: name, Options: []nats.Option{nats.PingInterval(time.Hour)}}
 }
 
 // refusals is a log of the server that keeps what it refused to clients.

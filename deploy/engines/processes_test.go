@@ -26,6 +26,7 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/project/redistest"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 	"github.com/logboom/logboom/pkg/webhook"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
@@ -168,22 +169,35 @@ type installation struct {
 	running        []*process
 }
 
-// install makes what migrate makes and starts one of each process.
-func install(t *testing.T, queue string, chat *webhooktest.Chat) *installation {
+// certificateOf is the file of what the processes must trust to reach the chat.
+func certificateOf(t *testing.T, chat *webhooktest.Chat) string {
 	t.Helper()
-	certificate := filepath.Join(t.TempDir(), "chat.pem")
-	if err := os.WriteFile(certificate, chat.Certificate(), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "chat.pem")
+	if err := os.WriteFile(file, chat.Certificate(), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// newBrowser keeps cookies, as a person's does.
+func newBrowser(t *testing.T) *http.Client {
+	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &installation{t: t, queue: queue, token: project.NewToken().Reveal(), project: "shop", browser: &http.Client{Jar: jar, Timeout: patience}}
-	t.Cleanup(s.browser.CloseIdleConnections)
+	browser := &http.Client{Jar: jar, Timeout: patience}
+	t.Cleanup(browser.CloseIdleConnections)
+	return browser
+}
+
+// install makes what migrate makes and starts one of each process.
+func install(t *testing.T, queue string, chat *webhooktest.Chat) *installation {
+	t.Helper()
+	s := &installation{t: t, queue: queue, token: project.NewToken().Reveal(), project: "shop", browser: newBrowser(t)}
 	engines := []string{
 		"LOGBOOM_REDIS_URL=" + redistest.Start(t).URL(), "LOGBOOM_CLICKHOUSE_URL=" + enginetest.URL(t), "LOGBOOM_STREAM_BYTES=64MiB",
-		"LOGBOOM_SECRET_KEY=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "LOGBOOM_WEBHOOK_ALLOW=" + chat.HostPort(), "SSL_CERT_FILE=" + certificate,
+		"LOGBOOM_SECRET_KEY=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "LOGBOOM_WEBHOOK_ALLOW=" + chat.HostPort(), "SSL_CERT_FILE=" + certificateOf(t, chat),
 	}
 	spawn(t, "admin", append(engines, s.as("admin")), "migrate").end()
 	s.made = s.streams()
@@ -191,15 +205,21 @@ func install(t *testing.T, queue string, chat *webhooktest.Chat) *installation {
 		"LOGBOOM_INGEST_ADDR=127.0.0.1:0", "LOGBOOM_ADMIN_ADDR=127.0.0.1:0",
 		"LOGBOOM_BOOTSTRAP_PROJECT="+s.project, "LOGBOOM_BOOTSTRAP_TOKEN="+s.token, "LOGBOOM_BOOTSTRAP_API_KEY="+apiKey,
 		"LOGBOOM_BOOTSTRAP_ADMIN_EMAIL="+email, "LOGBOOM_BOOTSTRAP_ADMIN_PASSWORD="+password)
+	s.start(engines)
+	return s
+}
+
+// start runs one of each process and waits until they are ready.
+func (s *installation) start(env []string) {
+	s.t.Helper()
 	for _, user := range users {
-		s.running = append(s.running, spawn(t, user, append(engines, s.as(user))))
+		s.running = append(s.running, spawn(s.t, user, append(slices.Clone(env), s.as(user))))
 	}
 	for _, p := range s.running {
 		p.attribute("process ready", "")
 	}
 	s.admin = "http://" + s.running[0].attribute("admin port open", "addr")
 	s.ingest = "http://" + s.running[1].attribute("ingest port open", "addr")
-	return s
 }
 
 // as is the setting of who connects to the queue.
@@ -421,7 +441,7 @@ func (s *installation) streams() []string {
 func (s *installation) look() jetstream.JetStream {
 	s.t.Helper()
 	if s.eyes == nil {
-		nc, js, err := stream.Connect(s.t.Context(), "nats://admin:"+secret+"@"+s.queue, calm("admin"))
+		nc, js, err := stream.Connect(s.t.Context(), "nats://admin:"+secret+"@"+s.queue, streamtest.Calm("admin"))
 		if err != nil {
 			s.t.Fatal(err)
 		}

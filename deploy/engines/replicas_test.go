@@ -11,6 +11,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 	"github.com/logboom/logboom/pkg/freeport"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 // cluster runs three servers with nats.conf that know of each other, and is
@@ -55,7 +56,7 @@ func TestMigrateMakesEverythingOnEveryServerOfACluster(t *testing.T) {
 	spawn(t, "admin", []string{
 		"LOGBOOM_NATS_URL=" + address, "LOGBOOM_CLICKHOUSE_URL=" + enginetest.URL(t), "LOGBOOM_REPLICAS=3", "LOGBOOM_SHARDS=1", "LOGBOOM_STREAM_BYTES=64MiB",
 	}, "migrate").end()
-	nc, js, err := stream.Connect(t.Context(), address, calm("admin"))
+	nc, js, err := stream.Connect(t.Context(), address, streamtest.Calm("admin"))
 	if err != nil {
 		t.Fatal(err)
 	}

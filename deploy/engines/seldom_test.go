@@ -12,6 +12,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 // desk is what a process has of the queue, under its own user.
@@ -22,7 +23,7 @@ type desk struct {
 
 func sit(t *testing.T, address, user string) desk {
 	t.Helper()
-	nc, js, err := stream.Connect(t.Context(), fmt.Sprintf("nats://%s:%s@%s", user, secret, address), calm(user))
+	nc, js, err := stream.Connect(t.Context(), fmt.Sprintf("nats://%s:%s@%s", user, secret, address), streamtest.Calm(user))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine"
 	"github.com/logboom/logboom/pkg/project/redistest"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
 
@@ -106,7 +105,7 @@ func (s *site) sql(t *testing.T, statement string) string {
 // operator is a connection with the rights of whoever backs up and restores.
 func (s *site) operator(t *testing.T) *nats.Conn {
 	t.Helper()
-	nc, _, err := stream.Connect(t.Context(), fmt.Sprintf("nats://admin:%s@%s", secret, s.queue), calm("admin"))
+	nc, _, err := stream.Connect(t.Context(), fmt.Sprintf("nats://admin:%s@%s", secret, s.queue), streamtest.Calm("admin"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,26 +134,9 @@ func (s *site) migrate(t *testing.T, arguments ...string) string {
 // added to what they need.
 func (s *site) open(t *testing.T, chat *webhooktest.Chat, variables ...string) *installation {
 	t.Helper()
-	certificate := filepath.Join(t.TempDir(), "chat.pem")
-	if err := os.WriteFile(certificate, chat.Certificate(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := &installation{t: t, queue: s.queue, project: "shop", browser: &http.Client{Jar: jar, Timeout: patience}}
-	t.Cleanup(i.browser.CloseIdleConnections)
-	env := append(s.needs(t), "LOGBOOM_WEBHOOK_ALLOW="+chat.HostPort(), "SSL_CERT_FILE="+certificate,
+	i := &installation{t: t, queue: s.queue, project: "shop", browser: newBrowser(t)}
+	env := append(s.needs(t), "LOGBOOM_WEBHOOK_ALLOW="+chat.HostPort(), "SSL_CERT_FILE="+certificateOf(t, chat),
 		"LOGBOOM_OPS_ADDR=127.0.0.1:0", "LOGBOOM_LOG_FORMAT=json", "LOGBOOM_INGEST_ADDR=127.0.0.1:0", "LOGBOOM_ADMIN_ADDR=127.0.0.1:0")
-	env = append(env, variables...)
-	for _, user := range users {
-		i.running = append(i.running, spawn(t, user, append(slices.Clone(env), i.as(user))))
-	}
-	for _, p := range i.running {
-		p.attribute("process ready", "")
-	}
-	i.admin = "http://" + i.running[0].attribute("admin port open", "addr")
-	i.ingest = "http://" + i.running[1].attribute("ingest port open", "addr")
+	i.start(append(env, variables...))
 	return i
 }

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -26,6 +25,7 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
@@ -87,12 +87,6 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// calm connects without pings: a machine that stands still for seconds passes
-// their bound, and the connection would be taken for lost.
-func calm(name string) stream.ConnectConfig {
-	return stream.ConnectConfig{Name: name, Options: []nats.Option{nats.PingInterval(time.Hour)}}
-}
-
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	ctx := patient(t)
@@ -102,7 +96,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.nats.Stop(context.Background()) })
-	nc, js, err := stream.Connect(ctx, b.nats.URL(), calm("test"))
+	nc, js, err := stream.Connect(ctx, b.nats.URL(), streamtest.Calm("test"))
 	if err != nil {
 		t.Fatal(err)
 	}

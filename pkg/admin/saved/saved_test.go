@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 // patient is the test's context with a deadline: without one, the queue's client
@@ -25,12 +24,6 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-// calm connects without pings: a machine that stands still for seconds passes
-// their bound, and the connection would be taken for lost.
-func calm(name string) stream.ConnectConfig {
-	return stream.ConnectConfig{Name: name, Options: []nats.Option{nats.PingInterval(time.Hour)}}
-}
-
 func open(t *testing.T) *Views {
 	t.Helper()
 	server, err := embedded.StartNATS(patient(t), embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30})
@@ -38,7 +31,7 @@ func open(t *testing.T) *Views {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop(context.Background()) })
-	nc, js, err := stream.Connect(patient(t), server.URL(), calm("test"))
+	nc, js, err := stream.Connect(patient(t), server.URL(), streamtest.Calm("test"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 // patient is the test's context with a deadline: without one, the queue's client
@@ -22,12 +22,6 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-// calm connects without pings: a machine that stands still for seconds passes
-// their bound, and the connection would be taken for lost.
-func calm(name string) stream.ConnectConfig {
-	return stream.ConnectConfig{Name: name, Options: []nats.Option{nats.PingInterval(time.Hour)}}
-}
-
 // queue is a real queue of the test's own.
 func queue(t *testing.T) jetstream.JetStream {
 	t.Helper()
@@ -36,7 +30,7 @@ func queue(t *testing.T) jetstream.JetStream {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop(context.Background()) })
-	nc, js, err := stream.Connect(patient(t), server.URL(), calm("test"))
+	nc, js, err := stream.Connect(patient(t), server.URL(), streamtest.Calm("test"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/admin/saved"
@@ -24,6 +23,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
@@ -93,12 +93,6 @@ func (r *record) last() Change {
 	return r.changes[len(r.changes)-1]
 }
 
-// calm connects without pings: a machine that stands still for seconds passes
-// their bound, and the connection would be taken for lost.
-func calm(name string) stream.ConnectConfig {
-	return stream.ConnectConfig{Name: name, Options: []nats.Option{nats.PingInterval(time.Hour)}}
-}
-
 func newSite(t *testing.T) *site {
 	t.Helper()
 	ctx := patient(t)
@@ -107,7 +101,7 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop(context.Background()) })
-	nc, js, err := stream.Connect(ctx, server.URL(), calm("test"))
+	nc, js, err := stream.Connect(ctx, server.URL(), streamtest.Calm("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
