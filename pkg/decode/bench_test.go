@@ -91,7 +91,7 @@ func BenchmarkTime(b *testing.B) {
 
 func BenchmarkSeverity(b *testing.B) {
 	for b.Loop() {
-		if severityNumber(severityWord("[Warning]")) != 13 {
+		if record.SeverityNumber(severityWord("[Warning]")) != 13 {
 			b.Fatal("not known")
 		}
 	}

@@ -3,6 +3,8 @@ package decode
 import (
 	"fmt"
 	"strings"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // logField and eventField are the protocols' field functions. Names are
@@ -161,7 +163,7 @@ func (d *Decoder) severity(f *field) (number uint8, word string) {
 	if word == "" {
 		return defaultSeverityNumber, defaultSeverity
 	}
-	number = severityNumber(word)
+	number = record.SeverityNumber(word)
 	if number == 0 && isDigit(word[0]) {
 		number = schemeNumber(word, d.pairs.value("severity_scheme"))
 	}

@@ -241,7 +241,7 @@ func (d *Decoder) namedSeverity(l *record.Log) {
 	}
 	for _, key := range [...]string{"severity", "level"} {
 		word := severityWord(d.pairs.value(key))
-		if number := severityNumber(word); number != 0 {
+		if number := record.SeverityNumber(word); number != 0 {
 			l.SeverityNumber, l.Severity = number, word
 			return
 		}
@@ -254,7 +254,7 @@ func (d *Decoder) send(l *record.Log) {
 		l.SeverityNumber, l.Severity = d.line.severity(l.Data)
 	}
 	if l.Severity == "" && l.Source == "stderr" {
-		l.SeverityNumber, l.Severity = severityNumber(d.stderrAs), d.stderrAs
+		l.SeverityNumber, l.Severity = record.SeverityNumber(d.stderrAs), d.stderrAs
 	}
 	d.emitLog(l)
 	d.result.Accepted++

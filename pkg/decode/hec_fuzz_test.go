@@ -89,7 +89,7 @@ func FuzzLineSeverity(f *testing.F) {
 	finder := levelFinder{scan: scanner{depth: 64, textLimit: jsonWithin}}
 	f.Fuzz(func(t *testing.T, line string) {
 		number, word := finder.severity(line)
-		if number != severityNumber(word) || (number == 0) != (word == "") || !utf8.ValidString(word) {
+		if number != record.SeverityNumber(word) || (number == 0) != (word == "") || !utf8.ValidString(word) {
 			t.Errorf("%q: %d %q", line, number, word)
 		}
 	})

@@ -3,6 +3,8 @@ package decode
 import (
 	"strings"
 	"unsafe"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 const (
@@ -98,7 +100,7 @@ func (f *levelFinder) json(line string) (number uint8, word string, ok bool) {
 			return 0, "", false
 		}
 		word := severityWord(value.text)
-		if number := severityNumber(word); number != 0 {
+		if number := record.SeverityNumber(word); number != 0 {
 			return number, word, true
 		}
 	}
@@ -144,7 +146,7 @@ func syslogPrefix(line string) (number uint8, word string) {
 			priority = priority*10 + int(c-'0')
 		case c == '>' && i > 1 && priority <= maxPriority:
 			word = syslogWords[priority&7]
-			return severityNumber(word), word
+			return record.SeverityNumber(word), word
 		default:
 			return 0, ""
 		}
@@ -173,7 +175,7 @@ func klogPrefix(line string) (number uint8, word string) {
 	case 'F':
 		word = "FATAL"
 	}
-	return severityNumber(word), word
+	return record.SeverityNumber(word), word
 }
 
 // logfmtLevel looks for level=word, with quotes or without.
@@ -192,7 +194,7 @@ func logfmtLevel(line string) (number uint8, word string) {
 			continue
 		}
 		word = wordAt(strings.TrimLeft(line[at+1:], `"'`))
-		if number = severityNumber(word); number != 0 {
+		if number = record.SeverityNumber(word); number != 0 {
 			return number, word
 		}
 	}

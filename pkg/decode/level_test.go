@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 func lineLevel(line string) string {
@@ -96,7 +98,7 @@ func TestEveryLevelWordCouldBeOne(t *testing.T) {
 	t.Parallel()
 	for _, word := range strings.Fields("trace trce finest verbose vrb debug dbg fine d info information informational inf i notice warn warning wrn w " +
 		"error err severe e critical crit dpanic alert panic fatal ftl emerg emergency f") {
-		if !couldBeLevel(word) || !couldBeLevel(strings.ToUpper(word)) || severityNumber(word) == 0 {
+		if !couldBeLevel(word) || !couldBeLevel(strings.ToUpper(word)) || record.SeverityNumber(word) == 0 {
 			t.Errorf("%s is passed over", word)
 		}
 	}

@@ -1,6 +1,10 @@
 package decode
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/logboom/logboom/pkg/record"
+)
 
 // levelWord finds a level word in the first bytes of a line. One in brackets or
 // capitals is meant as a level; one in small letters may be prose, so it counts
@@ -51,14 +55,14 @@ var levelLengths = ['z' - 'a' + 1]uint16{
 }
 
 func couldBeLevel(word string) bool {
-	return len(word) <= longestSeverity && levelLengths[word[0]|0x20-'a']&(1<<len(word)) != 0
+	return len(word) <= record.MaxSeverityBytes && levelLengths[word[0]|0x20-'a']&(1<<len(word)) != 0
 }
 
 // judgeWord is the number of the word at line[from:end], 0 where it is no level
 // there. strong says that it is meant as one.
 func judgeWord(line string, from, end int) (number uint8, strong bool) {
 	word := line[from:end]
-	number = severityNumber(word)
+	number = record.SeverityNumber(word)
 	if number == 0 || touches(line, from, end) {
 		return 0, false
 	}

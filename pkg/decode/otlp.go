@@ -228,7 +228,7 @@ func (d *Decoder) otlpSeverity() (number uint8, word string) {
 	case word == "":
 		return number, canonicalSeverity(number)
 	case number == 0:
-		number = severityNumber(word)
+		number = record.SeverityNumber(word)
 	}
 	return number, d.scan.cut(word, d.limits.Value)
 }

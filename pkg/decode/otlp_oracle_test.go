@@ -135,7 +135,7 @@ func (o *oracle) severity(entry *logsv1.LogRecord) {
 	case word == "":
 		word = strings.TrimPrefix(logsv1.SeverityNumber_name[int32(number)], "SEVERITY_NUMBER_")
 	case number == 0:
-		number = logsv1.SeverityNumber(severityNumber(word))
+		number = logsv1.SeverityNumber(record.SeverityNumber(word))
 	}
 	o.log.Severity, o.log.SeverityNumber = word, uint8(number)
 }

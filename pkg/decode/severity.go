@@ -8,56 +8,12 @@ const (
 	defaultSeverityNumber = 9
 )
 
-// longestSeverity is the length of the longest word that is known.
-const longestSeverity = len("informational")
-
 // severityWord is the sender's own word without the brackets, colons and white
 // space around it.
 func severityWord(text string) string {
 	return strings.TrimFunc(text, func(r rune) bool {
 		return r == '[' || r == ']' || r == ':' || r == ' ' || '\t' <= r && r <= '\r'
 	})
-}
-
-// SeverityNumber is the number that a log with this severity word has:
-// OpenTelemetry's 1 to 24, or 0 for a word that is not known.
-func SeverityNumber(word string) uint8 { return severityNumber(severityWord(word)) }
-
-// severityNumber is OpenTelemetry's number of a word in any case, 0 for a word
-// that is not known. Bare numbers are not: what 3 means depends on who says it.
-func severityNumber(word string) uint8 {
-	var lower [longestSeverity]byte
-	if len(word) > len(lower) {
-		return 0
-	}
-	for i := range len(word) {
-		c := word[i]
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		lower[i] = c
-	}
-	switch string(lower[:len(word)]) {
-	case "trace", "trce", "finest", "verbose", "vrb":
-		return 1
-	case "debug", "dbg", "fine", "d":
-		return 5
-	case "info", "information", "informational", "inf", "i":
-		return 9
-	case "notice":
-		return 10
-	case "warn", "warning", "wrn", "w":
-		return 13
-	case "error", "err", "severe", "e":
-		return 17
-	case "critical", "crit", "dpanic":
-		return 18
-	case "alert", "panic":
-		return 19
-	case "fatal", "ftl", "emerg", "emergency", "f":
-		return 21
-	}
-	return 0
 }
 
 // schemeNumber is OpenTelemetry's number of a bare number whose scheme the

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/logboom/logboom/pkg/decode"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -76,7 +76,7 @@ func (b *ruleBook) look(ctx context.Context) error {
 func numbered(words map[string]string) rules {
 	wanted := rules{}
 	for projectID, word := range words {
-		if number := decode.SeverityNumber(word); number > 0 {
+		if number := record.SeverityNumber(word); number > 0 {
 			wanted[projectID] = number
 		}
 	}

@@ -44,7 +44,7 @@ func (a *Alerts) Validate() error {
 	if err := checkSeverity("min_severity", a.MinSeverity); err != nil {
 		return err
 	}
-	a.MinSeverity, _ = severityWord(a.MinSeverity)
+	a.MinSeverity = strings.ToLower(a.MinSeverity)
 	return nil
 }
 

@@ -1,8 +1,9 @@
 package project
 
 import (
-	"slices"
 	"strings"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // Settings are what an operator may change about a project. A document of the
@@ -63,7 +64,7 @@ func (s *Settings) fill() {
 	} else {
 		s.OnQuota = OnQuotaDrop
 	}
-	s.StderrAs, _ = severityWord(s.StderrAs)
+	s.StderrAs = strings.ToLower(s.StderrAs)
 }
 
 // Quotas are limits with nothing left open: 0 means unlimited.
@@ -109,32 +110,9 @@ func (q *Quotas) check(prefix string) error {
 	return nil
 }
 
-// severityWords are the words for severities that senders use, by rising
-// severity; decode knows their numbers.
-var severityWords = [...]string{
-	"trace", "trce", "finest", "verbose", "vrb",
-	"debug", "dbg", "fine", "d",
-	"info", "information", "informational", "inf", "i",
-	"notice",
-	"warn", "warning", "wrn", "w",
-	"error", "err", "severe", "e",
-	"critical", "crit", "dpanic",
-	"alert", "panic",
-	"fatal", "ftl", "emerg", "emergency", "f",
-}
-
-// severityWord finds the word in any case, in its one spelling.
-func severityWord(text string) (word string, ok bool) {
-	at := slices.IndexFunc(severityWords[:], func(w string) bool { return strings.EqualFold(w, text) })
-	if at < 0 {
-		return "", false
-	}
-	return severityWords[at], true
-}
-
 // checkSeverity refuses what is neither empty nor a severity.
 func checkSeverity(field, text string) error {
-	if _, ok := severityWord(text); text != "" && !ok {
+	if text != "" && record.SeverityNumber(text) == 0 {
 		return &InvalidError{field, "must be empty or a severity such as debug, info, warn, error or fatal"}
 	}
 	return nil

@@ -9,9 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/project/redistest"
-	"github.com/logboom/logboom/pkg/record"
 )
 
 func TestSettingsAreRefusedByName(t *testing.T) {
@@ -34,20 +32,6 @@ func TestSettingsAreRefusedByName(t *testing.T) {
 	s := Settings{RetentionDays: 30, Rate: new(int64(0)), OnQuota: "", StderrAs: "ERROR"}
 	if err := s.Validate(); err != nil || s.OnQuota != OnQuotaDrop || s.StderrAs != "error" {
 		t.Errorf("%+v: %v", s, err)
-	}
-}
-
-// An entry names its severity as a setting spells it.
-func TestEverySeverityWordIsOneThatDecodeKnows(t *testing.T) {
-	t.Parallel()
-	decoder := decode.NewDecoder(decode.DefaultLimits())
-	for _, word := range severityWords {
-		var got uint8
-		body := `{"data":"x","severity":"` + word + `"}`
-		result := decoder.Logs([]byte(body), decode.Defaults{}, func(l *record.Log) { got = l.SeverityNumber })
-		if result.Accepted != 1 || got == 0 {
-			t.Errorf("%s: number %d: %+v", word, got, result)
-		}
 	}
 }
 

@@ -109,29 +109,3 @@ func eventField(lower, name string) field {
 	}
 	return field{name: name, key: name, kind: pairField}
 }
-
-// severityNumber is OpenTelemetry's number of a severity's word in any case, 0
-// for a word that is not known. The words are those that decode knows.
-func severityNumber(word string) uint8 {
-	switch strings.ToLower(word) {
-	case "trace", "trce", "finest", "verbose", "vrb":
-		return 1
-	case "debug", "dbg", "fine", "d":
-		return 5
-	case "info", "information", "informational", "inf", "i":
-		return 9
-	case "notice":
-		return 10
-	case "warn", "warning", "wrn", "w":
-		return 13
-	case "error", "err", "severe", "e":
-		return 17
-	case "critical", "crit", "dpanic":
-		return 18
-	case "alert", "panic":
-		return 19
-	case "fatal", "ftl", "emerg", "emergency", "f":
-		return 21
-	}
-	return 0
-}

@@ -5,6 +5,8 @@ import (
 	"regexp/syntax"
 	"strconv"
 	"strings"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // operators by their spelling, the longer ones first.
@@ -127,7 +129,7 @@ func (p *parser) equal(f field, text string, at int) (node, error) {
 func (p *parser) comparison(f field, operator string) (node, error) {
 	text := p.run()
 	value := compares{kind: p.kind, field: f, operator: operator}
-	switch n := severityNumber(text); {
+	switch n := record.SeverityNumber(text); {
 	case f.kind == idField:
 		return nil, p.expected("id: or id!=, an id is no number")
 	case isNumber(text):

@@ -50,41 +50,41 @@ type site struct {
 	store    *project.Store
 	client   *clickhouse.Client
 	sessions *session.Sessions
-	service  *record
+	service  *fakeService
 	queue    jetstream.JetStream
 	views    *saved.Views
 	now      time.Time // which the pages' clock shows all the time
 }
 
-// record is the service behind the pages: it deletes, and remembers what it
+// fakeService is the service behind the pages: it deletes, and remembers what it
 // was told.
-type record struct {
+type fakeService struct {
 	store *project.Store
 
 	mu      sync.Mutex
 	changes []Change
 }
 
-func (r *record) DeleteProject(ctx context.Context, found project.Project) error {
+func (r *fakeService) DeleteProject(ctx context.Context, found project.Project) error {
 	_, err := r.store.DeleteProject(ctx, found.Name)
 	return err
 }
 
-func (r *record) SettingsChanged(context.Context, project.Project) {}
+func (r *fakeService) SettingsChanged(context.Context, project.Project) {}
 
-func (r *record) Changed(_ context.Context, change Change) {
+func (r *fakeService) Changed(_ context.Context, change Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changes = append(r.changes, change)
 }
 
-func (r *record) Changes(context.Context, uint64, int) ([]Change, uint64, error) {
+func (r *fakeService) Changes(context.Context, uint64, int) ([]Change, uint64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]Change(nil), r.changes...), 0, nil
 }
 
-func (r *record) last() Change {
+func (r *fakeService) last() Change {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.changes) == 0 {
@@ -120,7 +120,7 @@ func newSite(t *testing.T) *site {
 	if err := s.client.Migrate(ctx); err != nil {
 		t.Fatal(err)
 	}
-	s.service = &record{store: s.store}
+	s.service = &fakeService{store: s.store}
 	if s.views, err = saved.Open(ctx, js, 1); err != nil {
 		t.Fatal(err)
 	}

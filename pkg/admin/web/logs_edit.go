@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/logboom/logboom/pkg/query"
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // Facets, values and the chart's legend edit the query's text. A text is cut
@@ -305,7 +306,7 @@ func unquoted(text string) string {
 }
 
 // severityWords are the severities that people choose from, the worst first.
-var severityWords = []string{"fatal", "error", "warn", "info", "debug", "trace"}
+var severityWords = record.SeverityLevels()
 
 // severitiesFrom are the severities from one on, worse ones too.
 func severitiesFrom(least string) []string {

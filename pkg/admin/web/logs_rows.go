@@ -11,6 +11,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/query"
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // rowsView is the list of logs.
@@ -54,14 +55,6 @@ type gapRow struct {
 	Count  uint64
 	Causes string
 	When   string
-}
-
-// levelOf is the severity's word by its number.
-func levelOf(number uint8) string {
-	if number == 0 || number > 24 {
-		return "unknown"
-	}
-	return [...]string{"trace", "debug", "info", "warn", "error", "fatal"}[(number-1)/4]
 }
 
 // readRows reads the list, and what was lost meanwhile.
@@ -117,7 +110,7 @@ const pairsShown = 160
 func newRow(l clickhouse.StoredLog, s logState, root string, found *regexp.Regexp) logRow {
 	id := l.ID.String()
 	row := logRow{
-		ID: id, At: l.Timestamp, Level: levelOf(l.SeverityNumber), Word: strings.ToUpper(printable(l.Severity)), App: printable(l.Application), Host: printable(l.Host),
+		ID: id, At: l.Timestamp, Level: record.SeverityLevel(l.SeverityNumber), Word: strings.ToUpper(printable(l.Severity)), App: printable(l.Application), Host: printable(l.Host),
 		Text: safeText(firstLine(l.Data), found), Pairs: pairsText(l.Metadata, s.Columns), Open: s.Line == id, Linked: s.Line == id,
 		Path: s.address(root, func(s *logState) { s.Line = id }),
 	}
