@@ -8,6 +8,8 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // Explorer answers what is asked around lists of logs; clickhouse.Client does.
@@ -72,7 +74,7 @@ const (
 func (s *Server) histogram(r *request) error {
 	q := clickhouse.HistogramQuery{Project: r.project.ID}
 	var err error
-	if q.Filter, q.From, q.To, err = readFilter(r, query.Logs); err != nil {
+	if q.Filter, q.From, q.To, err = readFilter(r, record.KindLog); err != nil {
 		return err
 	}
 	if q.Buckets, err = readNumber(r, "buckets", usualBuckets, 1, clickhouse.MaxBuckets); err != nil {
@@ -97,7 +99,7 @@ func (s *Server) histogram(r *request) error {
 func (s *Server) facets(r *request) error {
 	q := clickhouse.FacetQuery{Project: r.project.ID}
 	var err error
-	if q.Filter, q.From, q.To, err = readFilter(r, query.Logs); err != nil {
+	if q.Filter, q.From, q.To, err = readFilter(r, record.KindLog); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Request().Context(), s.cfg.QueryTimeout)

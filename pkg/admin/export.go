@@ -16,7 +16,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
-	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // Media types of answers that are no JSON.
@@ -37,7 +38,7 @@ const (
 func (s *Server) export(r *request) error {
 	q := clickhouse.LogQuery{Project: r.project.ID, Limit: exportPage}
 	var err error
-	if q.Filter, q.From, q.To, err = readFilter(r, query.Logs); err != nil {
+	if q.Filter, q.From, q.To, err = readFilter(r, record.KindLog); err != nil {
 		return err
 	}
 	form, err := newForm(r.QueryParam("format"), r.Response())

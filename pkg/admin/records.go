@@ -11,6 +11,8 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // maxCursor bounds a cursor, in bytes.
@@ -18,7 +20,7 @@ const maxCursor = 256
 
 // logs answers a page of a project's logs, newest first.
 func (s *Server) logs(r *request) error {
-	q, err := readQuestion(r, query.Logs)
+	q, err := readQuestion(r, record.KindLog)
 	if err != nil {
 		return err
 	}
@@ -35,7 +37,7 @@ func (s *Server) logs(r *request) error {
 
 // events answers a page of a project's events, newest first.
 func (s *Server) events(r *request) error {
-	q, err := readQuestion(r, query.Events)
+	q, err := readQuestion(r, record.KindEvent)
 	if err != nil {
 		return err
 	}
@@ -65,7 +67,7 @@ type fieldError struct {
 
 func (e *fieldError) Error() string { return e.field + ": " + e.detail }
 
-func readQuestion(c echo.Context, kind query.Kind) (question, error) {
+func readQuestion(c echo.Context, kind record.Kind) (question, error) {
 	q := question{cursor: c.QueryParam("cursor")}
 	if len(q.cursor) > maxCursor {
 		return q, &fieldError{"cursor", "not one that was given out"}
@@ -80,7 +82,7 @@ func readQuestion(c echo.Context, kind query.Kind) (question, error) {
 
 // readFilter reads what every question about records may name: a query and a
 // time.
-func readFilter(c echo.Context, kind query.Kind) (filter query.Query, from, to time.Time, err error) {
+func readFilter(c echo.Context, kind record.Kind) (filter query.Query, from, to time.Time, err error) {
 	text := c.QueryParam("q")
 	if len(text) > query.MaxBytes {
 		return filter, from, to, &fieldError{"q", "longer than " + strconv.Itoa(query.MaxBytes) + " bytes"}

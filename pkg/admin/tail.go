@@ -12,6 +12,8 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 const (
@@ -59,7 +61,7 @@ func (t *tails) open() (release func(), err error) {
 
 // tail sends a project's logs as they are stored.
 func (s *Server) tail(r *request) error {
-	filter, _, _, err := readFilter(r, query.Logs)
+	filter, _, _, err := readFilter(r, record.KindLog)
 	if err != nil {
 		return err
 	}

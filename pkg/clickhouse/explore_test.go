@@ -74,7 +74,7 @@ func TestLargeExpressionsAreCompiledByClickHouse(t *testing.T) {
 	client := migrated(t, "")
 	store(t, client, project, 0, 1, noon, line("Größe"))
 	for _, text := range []string{`\pL{1000}`, `(\pL|\pN){500}`, `[^a]{1000}`, `(?i)[\pL\pN\pS]{200}`, `.{1000}`, `(a|b|c|d|e|f){1000}`, `\pL{10}\PN{10}`, `\pL{15}`, `\PL{14}`, `(?i)[\pL\pN\pS]{8}`, `\w{900}`, `\S{1000}[^x]{900}`, `[äöüßÄÖÜ]{1000}`, `(?i)ä{1000}`, `(?i)[k-s]{1000}`, `((a{10}){10}){10}`, `\PL{300}\pL{300}\p{Greek}{300}`, `(?i)(größe|ähre){100}`} {
-		q, err := query.Parse(query.Logs, "/"+text+"/")
+		q, err := query.Parse(record.KindLog, "/"+text+"/")
 		if err != nil {
 			t.Logf("%s: %v", text, err)
 			continue

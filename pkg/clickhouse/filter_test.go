@@ -115,7 +115,7 @@ func TestClickHouseFindsWhatMatches(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		text := randomQueries(2).Draw(rt, "query")
-		q, err := query.Parse(query.Logs, text)
+		q, err := query.Parse(record.KindLog, text)
 		if err != nil {
 			return // such as a lone dash before a star; Parse has tests of its own
 		}
@@ -150,7 +150,7 @@ func TestClickHouseFindsTheEventsThatMatch(t *testing.T) {
 	for _, text := range []string{
 		"ab", "7-42", "ä", "a*", `"b7"`, "/a.?b/", "NOT ab", "channel:ab", "title:a*", "description:*", "description>5", "k:*", "tags.k:ab", `tags."odd key"!=ab`, "id:0-1-7", "ab OR k:a*", "title:ä OR channel:σ",
 	} {
-		q, err := query.Parse(query.Events, text)
+		q, err := query.Parse(record.KindEvent, text)
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}

@@ -48,7 +48,7 @@ func pages(t *testing.T, client *Client, q LogQuery) ([]StoredLog, error) {
 // parsed is the filter of a query's text.
 func parsed(tb testing.TB, text string) query.Query {
 	tb.Helper()
-	q, err := query.Parse(query.Logs, text)
+	q, err := query.Parse(record.KindLog, text)
 	if err != nil {
 		tb.Fatalf("%q: %v", text, err)
 	}

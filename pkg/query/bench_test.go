@@ -3,6 +3,8 @@ package query
 import (
 	"strings"
 	"testing"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 func BenchmarkParseAndCompile(b *testing.B) {
@@ -15,7 +17,7 @@ func BenchmarkParseAndCompile(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				q, err := Parse(Logs, text)
+				q, err := Parse(record.KindLog, text)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -29,7 +31,7 @@ func BenchmarkMatch(b *testing.B) {
 	log := aLog()
 	for _, text := range []string{"failed", "req-3810", `"connection ref"`, "user:bob severity>=warn", "/REF[A-Z]+/"} {
 		b.Run(text, func(b *testing.B) {
-			q, err := Parse(Logs, text)
+			q, err := Parse(record.KindLog, text)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -3,6 +3,8 @@ package query
 import (
 	"strconv"
 	"strings"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // Condition is a query as SQL for the WHERE of the logs or events table, with
@@ -78,25 +80,25 @@ func (c *compiler) join(between fragment, n int, part func(i int)) {
 }
 
 // value writes a field's value as text; a key that is not there has "".
-func (c *compiler) value(kind Kind, f field) {
+func (c *compiler) value(kind record.Kind, f field) {
 	if f.kind != pairField {
 		c.add(f.column)
 		return
 	}
-	c.add(kind.pairs(), "[")
+	c.add(pairsOf(kind), "[")
 	c.bind("String", f.key)
 	c.add("]")
 }
 
-func (c *compiler) lowerValue(kind Kind, f field) {
+func (c *compiler) lowerValue(kind record.Kind, f field) {
 	c.add("lower(")
 	c.value(kind, f)
 	c.add(")")
 }
 
 // hasKey writes whether the pairs have the key.
-func (c *compiler) hasKey(kind Kind, f field) {
-	c.add("mapContains(", kind.pairs(), ", ")
+func (c *compiler) hasKey(kind record.Kind, f field) {
+	c.add("mapContains(", pairsOf(kind), ", ")
 	c.bind("String", f.key)
 	c.add(")")
 }
@@ -110,8 +112,8 @@ func (c *compiler) hasWord(column fragment, word string) {
 }
 
 // texts writes a test of each text of the kind; one that passes is enough.
-func (c *compiler) texts(kind Kind, one func(column fragment)) {
-	columns := kind.texts()
+func (c *compiler) texts(kind record.Kind, one func(column fragment)) {
+	columns := textsOf(kind)
 	c.join(" OR ", len(columns), func(i int) { one(columns[i]) })
 }
 
@@ -193,7 +195,7 @@ func (n equals) write(c *compiler) {
 	if n.text == "" {
 		c.hasKey(n.kind, n.field)
 	} else {
-		c.add("has(arrayMap(v -> lower(v), mapValues(", n.kind.pairs(), ")), ")
+		c.add("has(arrayMap(v -> lower(v), mapValues(", pairsOf(n.kind), ")), ")
 		c.bind("String", n.text)
 		c.add(")")
 	}

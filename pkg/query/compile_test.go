@@ -9,32 +9,34 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // goldenQueries are queries of every form.
 var goldenQueries = []struct {
-	kind Kind
+	kind record.Kind
 	text string
 }{
-	{Logs, ""},
-	{Logs, "failed"},
-	{Logs, "req-3810"},
-	{Logs, "conn*"},
-	{Logs, "Größe"},
-	{Logs, `"Any user Text"`},
-	{Logs, `"Größe 5"`},
-	{Logs, `/time(d )?out/`},
-	{Logs, "a b OR NOT c -d"},
-	{Logs, `app:billing host!=web-1 source:std* level:*`},
-	{Logs, `user:(Bob OR "A B" OR x*) trace_id:*`},
-	{Logs, `metadata."it's":"" user:größe`},
-	{Logs, "severity>=warn took<12.5"},
-	{Logs, "id:2-1048576-17"},
-	{Logs, "' OR 1=1 --"},
-	{Logs, `x"; DROP TABLE logs; --" {project:String}`},
-	{Events, "live title:x tags.commit:abc"},
+	{record.KindLog, ""},
+	{record.KindLog, "failed"},
+	{record.KindLog, "req-3810"},
+	{record.KindLog, "conn*"},
+	{record.KindLog, "Größe"},
+	{record.KindLog, `"Any user Text"`},
+	{record.KindLog, `"Größe 5"`},
+	{record.KindLog, `/time(d )?out/`},
+	{record.KindLog, "a b OR NOT c -d"},
+	{record.KindLog, `app:billing host!=web-1 source:std* level:*`},
+	{record.KindLog, `user:(Bob OR "A B" OR x*) trace_id:*`},
+	{record.KindLog, `metadata."it's":"" user:größe`},
+	{record.KindLog, "severity>=warn took<12.5"},
+	{record.KindLog, "id:2-1048576-17"},
+	{record.KindLog, "' OR 1=1 --"},
+	{record.KindLog, `x"; DROP TABLE logs; --" {project:String}`},
+	{record.KindEvent, "live title:x tags.commit:abc"},
 }
 
 func TestCompiledQueriesStayAsTheyAre(t *testing.T) {
@@ -98,15 +100,15 @@ func TestNoTextBecomesSQL(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, g := range goldenQueries {
-		f.Add(g.kind == Events, g.text)
+		f.Add(g.kind == record.KindEvent, g.text)
 	}
 	for _, text := range []string{"((((", "NOT NOT", `"\`, `/\`, `metadata."`, `a:"`, "-", "--", "a:(", "\u2028a", "x:*y", "severity>", `metadata."":x`, "tags.:x"} {
 		f.Add(false, text)
 	}
 	f.Fuzz(func(t *testing.T, events bool, text string) {
-		kind := Logs
+		kind := record.KindLog
 		if events {
-			kind = Events
+			kind = record.KindEvent
 		}
 		checkTokens(t, kind, text)
 		if c := Complete(kind, text, len(text)/2); c.From < 0 || c.From > c.To || c.To > len(text) {
@@ -125,7 +127,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // checkTokens holds tokens to their order and to what lies between them.
-func checkTokens(t *testing.T, kind Kind, text string) {
+func checkTokens(t *testing.T, kind record.Kind, text string) {
 	t.Helper()
 	end := 0
 	for _, token := range Tokens(kind, text) {

@@ -1,6 +1,10 @@
 package query
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/logboom/logboom/pkg/record"
+)
 
 // Completion is what somebody is typing at a cursor.
 type Completion struct {
@@ -13,7 +17,7 @@ type Completion struct {
 
 // Complete tells what is being typed where the cursor, in bytes, stands. The
 // text may be unfinished.
-func Complete(kind Kind, text string, cursor int) Completion {
+func Complete(kind record.Kind, text string, cursor int) Completion {
 	cursor = min(max(cursor, 0), len(text))
 	before := text[:cursor]
 	p := parser{kind: kind, text: before}
@@ -36,9 +40,9 @@ func Complete(kind Kind, text string, cursor int) Completion {
 }
 
 // canonical is how a field's name is shown.
-func canonical(kind Kind, f field) string {
+func canonical(kind record.Kind, f field) string {
 	if f.kind == pairField {
-		return string(kind.pairs()) + "." + f.key
+		return string(pairsOf(kind)) + "." + f.key
 	}
 	return f.name
 }

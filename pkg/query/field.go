@@ -1,6 +1,10 @@
 package query
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/logboom/logboom/pkg/record"
+)
 
 // fragment is SQL of this package: only untyped constants become one, never a
 // text that came from outside.
@@ -31,8 +35,8 @@ type Field struct {
 
 // Fields lists a kind's own fields. Beside them every key of the metadata, or
 // of the tags, is one.
-func Fields(kind Kind) []Field {
-	if kind == Events {
+func Fields(kind record.Kind) []Field {
+	if kind == record.KindEvent {
 		return []Field{
 			{"channel", "where the event was sent"},
 			{"title", "what happened"},
@@ -51,18 +55,18 @@ func Fields(kind Kind) []Field {
 	}
 }
 
-// pairs is the column that holds a kind's keys and values, which is also the
+// pairsOf is the column that holds a kind's keys and values, which is also the
 // prefix of their fields.
-func (k Kind) pairs() fragment {
-	if k == Events {
+func pairsOf(kind record.Kind) fragment {
+	if kind == record.KindEvent {
 		return "tags"
 	}
 	return "metadata"
 }
 
-// texts are the columns that words are looked for in.
-func (k Kind) texts() []fragment {
-	if k == Events {
+// textsOf are the columns that words are looked for in.
+func textsOf(kind record.Kind) []fragment {
+	if kind == record.KindEvent {
 		return []fragment{"title", "description"}
 	}
 	return []fragment{"data"}
@@ -70,15 +74,15 @@ func (k Kind) texts() []fragment {
 
 // fieldOf finds a field by its name, the known ones in any case. A bare unknown
 // name is a key.
-func fieldOf(kind Kind, name string) field {
+func fieldOf(kind record.Kind, name string) field {
 	lower := strings.ToLower(name)
 	if lower == "id" {
 		return field{name: "id", kind: idField}
 	}
-	if prefix := len(kind.pairs()) + 1; len(name) > prefix && strings.EqualFold(name[:prefix], string(kind.pairs())+".") {
+	if prefix := len(pairsOf(kind)) + 1; len(name) > prefix && strings.EqualFold(name[:prefix], string(pairsOf(kind))+".") {
 		return field{name: name, key: name[prefix:], kind: pairField}
 	}
-	if kind == Events {
+	if kind == record.KindEvent {
 		return eventField(lower, name)
 	}
 	return logField(lower, name)

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // Record is a log or an event as [Query.Match] sees it. Fields of the other
@@ -57,8 +59,8 @@ func (r *Record) value(f field) string {
 }
 
 // anyOf tells whether one of the kind's texts passes.
-func (r *Record) anyOf(kind Kind, passes func(text string) bool) bool {
-	for _, column := range kind.texts() {
+func (r *Record) anyOf(kind record.Kind, passes func(text string) bool) bool {
+	for _, column := range textsOf(kind) {
 		if passes(r.column(column)) {
 			return true
 		}

@@ -3,11 +3,13 @@ package query
 import (
 	"strconv"
 	"strings"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // parser reads a text from left to right and goes back nowhere.
 type parser struct {
-	kind   Kind
+	kind   record.Kind
 	text   string
 	at     int
 	tokens []Token // what was read, for colouring

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 func TestErrorsSayWhereAndWhatWasExpected(t *testing.T) {
@@ -48,7 +50,7 @@ func TestErrorsSayWhereAndWhatWasExpected(t *testing.T) {
 		{strings.Repeat("/a/ ", maxExpressions+1), 4 * maxExpressions, "at most 8"},
 	}
 	for _, test := range tests {
-		_, err := Parse(Logs, test.text)
+		_, err := Parse(record.KindLog, test.text)
 		var bad *Error
 		if !errors.As(err, &bad) {
 			t.Errorf("%.40q: error %v", test.text, err)
@@ -91,7 +93,7 @@ func TestTermsMeanWhatTheyShould(t *testing.T) {
 		want  bool
 	}{{yes, true}, {no, false}} {
 		for _, text := range list.texts {
-			q, err := Parse(Logs, text)
+			q, err := Parse(record.KindLog, text)
 			if err != nil {
 				t.Errorf("%q: %v", text, err)
 				continue
@@ -110,7 +112,7 @@ func TestEventsHaveFieldsOfTheirOwn(t *testing.T) {
 		"live": true, "regions": true, "live regions": true, "live-all": false, "channel:deploys": true, `title:"V42 is live"`: true, "title:v42": false,
 		"description:all*": true, "tags.commit:ABC": true, "commit:abc": true, "host:h": true, "severity:*": false, "NOT regions": false,
 	} {
-		q, err := Parse(Events, text)
+		q, err := Parse(record.KindEvent, text)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
@@ -125,7 +127,7 @@ func TestTokensCoverTheText(t *testing.T) {
 	t.Parallel()
 	text := `-failed "a b" /x+/ (host:web* OR took>=5) AND user!=(a b) "open`
 	var got []string
-	for _, token := range Tokens(Logs, text) {
+	for _, token := range Tokens(record.KindLog, text) {
 		got = append(got, fmt.Sprintf("%s(%s)", token.Kind, text[token.From:token.To]))
 	}
 	want := `operator(-) word(failed) text("a b") expression(/x+/) operator(() field(host) operator(:) value(web*) operator(OR) field(took) operator(>=) value(5) ` +
@@ -155,7 +157,7 @@ func TestCompletionKnowsWhatIsTyped(t *testing.T) {
 		{"/a b", Completion{From: 4, To: 4, Nothing: true}},
 	}
 	for _, test := range tests {
-		if got := Complete(Logs, test.text, len(test.text)); got != test.want {
+		if got := Complete(record.KindLog, test.text, len(test.text)); got != test.want {
 			t.Errorf("%q: %+v, want %+v", test.text, got, test.want)
 		}
 	}

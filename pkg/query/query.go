@@ -3,15 +3,8 @@ package query
 import (
 	"fmt"
 	"unicode/utf8"
-)
 
-// Kind says what a query looks through; fields and texts differ.
-type Kind uint8
-
-// The kinds of query.
-const (
-	Logs Kind = iota + 1
-	Events
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // Bounds of a query. They keep it far below what ClickHouse refuses; a longer
@@ -45,7 +38,7 @@ type Query struct {
 
 // Parse reads a text; one without terms matches everything. The error is an
 // *Error.
-func Parse(kind Kind, text string) (Query, error) {
+func Parse(kind record.Kind, text string) (Query, error) {
 	p := parser{kind: kind, text: text}
 	root, err := p.parse()
 	if err != nil {

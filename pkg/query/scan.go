@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // TokenKind says what a piece of a query's text is.
@@ -30,7 +32,7 @@ type Token struct {
 // Tokens cuts a text into what it is made of, in order, without the white
 // space; for colouring it. The rest of a text that is no query is one Invalid
 // token.
-func Tokens(kind Kind, text string) []Token {
+func Tokens(kind record.Kind, text string) []Token {
 	p := parser{kind: kind, text: text}
 	if _, err := p.parse(); err == nil {
 		return p.tokens

@@ -31,7 +31,7 @@ func (p *parser) fieldAhead() (name, operator string, found bool) {
 // nameLength is how many bytes at the text's begin may be a field's name: from a
 // letter or _ on, up to a letter, digit or _. A key with other characters
 // stands in quotes: metadata."odd key".
-func nameLength(kind Kind, text string) int {
+func nameLength(kind record.Kind, text string) int {
 	n, end := 0, 0
 	for n < len(text) && (isWordByte(text[n]) || n > 0 && strings.IndexByte(".-@/$", text[n]) >= 0 || text[n] == '_') {
 		if n++; isWordByte(text[n-1]) || text[n-1] == '_' {
@@ -41,7 +41,7 @@ func nameLength(kind Kind, text string) int {
 	if n == 0 || '0' <= text[0] && text[0] <= '9' {
 		return 0
 	}
-	if strings.EqualFold(text[:n], string(kind.pairs())+".") && n < len(text) && text[n] == '"' {
+	if strings.EqualFold(text[:n], string(pairsOf(kind))+".") && n < len(text) && text[n] == '"' {
 		if _, length := unquote(text[n:]); length > 2 {
 			return n + length
 		}

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // node is a part of a query's tree. What it writes as SQL and what it answers
@@ -26,39 +28,39 @@ type (
 type (
 	// phrase is one word or several that follow each other in a text.
 	phrase struct {
-		kind    Kind
+		kind    record.Kind
 		words   []string
 		pattern *regexp.Regexp // of the whole phrase, for lower-cased texts
 		plain   bool           // one word, which hasToken finds by itself
 		folds   bool           // the pattern folds cases itself
 	}
 	contains struct {
-		kind Kind
+		kind record.Kind
 		text string
 		fold *regexp.Regexp
 	}
 	matches struct {
-		kind    Kind
+		kind    record.Kind
 		pattern *regexp.Regexp
 	}
 	equals struct {
-		kind  Kind
+		kind  record.Kind
 		field field
 		text  string
 		fold  *regexp.Regexp
 	}
 	starts struct {
-		kind  Kind
+		kind  record.Kind
 		field field
 		text  string
 		fold  *regexp.Regexp
 	}
 	exists struct {
-		kind  Kind
+		kind  record.Kind
 		field field
 	}
 	compares struct {
-		kind     Kind
+		kind     record.Kind
 		field    field
 		operator string
 		number   float64
@@ -75,7 +77,7 @@ const (
 )
 
 // newPhrase is the phrase of the words; with prefix, the last may go on.
-func newPhrase(kind Kind, words []string, prefix bool) node {
+func newPhrase(kind record.Kind, words []string, prefix bool) node {
 	folds := false
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -108,15 +110,15 @@ func foldOf(text, before, after string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)` + before + regexp.QuoteMeta(text) + after)
 }
 
-func newContains(kind Kind, text string) node {
+func newContains(kind record.Kind, text string) node {
 	return contains{kind, lowerASCII(text), foldOf(text, "", "")}
 }
 
-func newEquals(kind Kind, f field, text string) node {
+func newEquals(kind record.Kind, f field, text string) node {
 	return equals{kind, f, lowerASCII(text), foldOf(text, `\A`, `\z`)}
 }
 
-func newStarts(kind Kind, f field, text string) node {
+func newStarts(kind record.Kind, f field, text string) node {
 	return starts{kind, f, lowerASCII(text), foldOf(text, `\A`, "")}
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // History is what became of one notification; clickhouse.Client knows.
@@ -101,7 +103,7 @@ func (p *Pages) eventsPage(r *request) error {
 		Channel: r.QueryParam("channel"), Title: "All channels", Rules: r.projectPath("/settings/alerts"),
 	}
 	status := http.StatusOK
-	filter, err := query.Parse(query.Events, v.asked())
+	filter, err := query.Parse(record.KindEvent, v.asked())
 	var bad *query.Error
 	if errors.As(err, &bad) {
 		v.Fault, status = &logFault{Text: "Expected " + bad.Expected + ", found " + bad.Found + ".", Position: bad.Position}, http.StatusBadRequest
@@ -301,7 +303,7 @@ func (p *Pages) detail(ctx context.Context, r *request, v *eventsView, open stri
 		if _, err := clickhouse.ParseRowID(open); err != nil {
 			return nil, errGone
 		}
-		filter, err := query.Parse(query.Events, "id:"+open)
+		filter, err := query.Parse(record.KindEvent, "id:"+open)
 		if err != nil {
 			return nil, errGone
 		}
@@ -339,7 +341,7 @@ func (d *eventDetail) fill(e clickhouse.StoredEvent, v *eventsView) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.Tags)) {
 		more := *v
-		more.Query = pick(query.Events, v.Query, "tags."+key, e.Tags[key])
+		more.Query = pick(record.KindEvent, v.Query, "tags."+key, e.Tags[key])
 		d.Fields = append(d.Fields, rowField{Name: printable(key), Value: safeText(e.Tags[key], nil), In: more.address(v.Channel, "", "")})
 	}
 	d.Fields = append(d.Fields, rowField{Name: "id", Value: safeText(e.ID.String(), nil)})

@@ -13,6 +13,8 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // rowsPerPage is how many logs the explorer shows at first.
@@ -67,7 +69,7 @@ type token struct {
 func (p *Pages) logsPage(r *request) error {
 	now := p.now().UTC()
 	state, fault := readLogState(r.QueryParams(), now)
-	filter, err := query.Parse(query.Logs, state.Query)
+	filter, err := query.Parse(record.KindLog, state.Query)
 	v := p.newLogsView(r, state, now)
 	status := http.StatusOK
 	if bad := logFaultOf(fault, err); bad != nil {
@@ -248,7 +250,7 @@ type filterChip struct {
 
 // chipsOf are the query's terms, for narrow screens.
 func chipsOf(s logState, root string) []filterChip {
-	terms := cutTerms(query.Logs, s.Query)
+	terms := cutTerms(record.KindLog, s.Query)
 	var chips []filterChip
 	for i, t := range terms {
 		rest := append(append([]term{}, terms[:i]...), terms[i+1:]...)
@@ -267,7 +269,7 @@ func paint(text string, fault *logFault) []token {
 			at = to
 		}
 	}
-	for _, t := range query.Tokens(query.Logs, text) {
+	for _, t := range query.Tokens(record.KindLog, text) {
 		add(t.From, "")
 		if t.Kind == query.Invalid && fault != nil && fault.Position > t.From && fault.Position <= t.To {
 			add(fault.Position, "q-bad-before")
@@ -287,20 +289,20 @@ func (p *Pages) editLogs(r *request) error {
 	if !utf8.ValidString(field+value) || strings.ContainsRune(field+value, 0) || len(field)+len(value) > query.MaxBytes {
 		return errGone
 	}
-	if _, err := query.Parse(query.Logs, state.Query); err != nil {
+	if _, err := query.Parse(record.KindLog, state.Query); err != nil {
 		state.Query = ""
 	}
 	switch do := values.Get("do"); {
 	case do == "in" && field == "severity":
 		state.Query = pickSeverity(state.Query, value)
 	case do == "in" && field != "":
-		state.Query = pick(query.Logs, state.Query, field, value)
+		state.Query = pick(record.KindLog, state.Query, field, value)
 	case do == "out" && field != "":
-		state.Query = shun(query.Logs, state.Query, field, value)
+		state.Query = shun(record.KindLog, state.Query, field, value)
 	case do == "drop" && field != "":
-		state.Query = withoutField(query.Logs, state.Query, field)
+		state.Query = withoutField(record.KindLog, state.Query, field)
 	case do == "text" && value != "":
-		state.Query = withText(query.Logs, state.Query, value)
+		state.Query = withText(record.KindLog, state.Query, value)
 	}
 	return r.goTo(state.address(r.projectPath("/logs")))
 }

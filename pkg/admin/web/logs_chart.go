@@ -10,6 +10,8 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // The chart's own units; the browser stretches them.
@@ -156,7 +158,7 @@ func layersOf(paths map[string]*strings.Builder) []chartLayer {
 // legendOf lists the totals, the worst first. A severity that the query leaves
 // out has none.
 func legendOf(c clickhouse.SeverityCounts, s logState, root string) []legendEntry {
-	in, _ := chosen(query.Logs, s.Query, "severity")
+	in, _ := chosen(record.KindLog, s.Query, "severity")
 	counts := levelCounts(c)
 	var list []legendEntry
 	for i := len(counts) - 1; i >= 0; i-- {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // mostCompletions is how many are offered at a time.
@@ -37,7 +39,7 @@ func (p *Pages) completeLogs(r *request) error {
 	if err != nil {
 		cursor = len(state.Query)
 	}
-	typed := query.Complete(query.Logs, state.Query, cursor)
+	typed := query.Complete(record.KindLog, state.Query, cursor)
 	answer := completions{From: typed.From, To: typed.To, Items: []completion{}}
 	if !typed.Nothing {
 		ctx, cancel := r.asking()
@@ -52,7 +54,7 @@ func (p *Pages) completeLogs(r *request) error {
 // complete fills the answer from what the logs are made of, with the rest of
 // the query applied.
 func (p *Pages) complete(ctx context.Context, project string, s logState, typed query.Completion, answer *completions) error {
-	filter, err := query.Parse(query.Logs, restOf(s.Query, typed))
+	filter, err := query.Parse(record.KindLog, restOf(s.Query, typed))
 	if err != nil {
 		filter = query.Query{} // it is not finished
 	}
@@ -116,7 +118,7 @@ func completeFields(found clickhouse.Facets, prefix string) []completion {
 			list = append(list, completion{Insert: insert + ":", Label: insert, Note: note, Count: count, More: true})
 		}
 	}
-	for _, f := range query.Fields(query.Logs) {
+	for _, f := range query.Fields(record.KindLog) {
 		if !strings.HasSuffix(f.Name, ".") {
 			add(writeField(f.Name), f.Note, nil)
 		}

@@ -24,7 +24,7 @@ type term struct {
 
 // cutTerms cuts a query that was parsed into its top-level terms. Where OR
 // stands between them there is one, the whole in parentheses.
-func cutTerms(kind query.Kind, text string) []term {
+func cutTerms(kind record.Kind, text string) []term {
 	tokens := query.Tokens(kind, text)
 	var list []term
 	for at := 0; at < len(tokens); {
@@ -74,7 +74,7 @@ func isDenial(text string, t query.Token) bool {
 }
 
 // readTerm understands a term as far as it names values of one field.
-func readTerm(kind query.Kind, text string, tokens []query.Token) term {
+func readTerm(kind record.Kind, text string, tokens []query.Token) term {
 	t := term{text: text[tokens[0].From:tokens[len(tokens)-1].To]}
 	denials := 0
 	for denials < len(tokens) && isDenial(text, tokens[denials]) {
@@ -115,9 +115,9 @@ func readTerm(kind query.Kind, text string, tokens []query.Token) term {
 }
 
 // canonicalField is one name for each field: the own ones in full, keys bare.
-func canonicalField(kind query.Kind, name string) string {
+func canonicalField(kind record.Kind, name string) string {
 	pairs, own := "metadata.", map[string]string{"app": "application", "application": "application", "level": "severity", "severity": "severity", "host": "host", "source": "source", "id": "id"}
-	if kind == query.Events {
+	if kind == record.KindEvent {
 		pairs, own = "tags.", map[string]string{"channel": "channel", "title": "title", "description": "description", "id": "id"}
 	}
 	if key, ok := own[strings.ToLower(name)]; ok {
@@ -145,7 +145,7 @@ func joinTerms(terms []term) string {
 }
 
 // pick asks for a value of a field too, or no longer where it is asked for.
-func pick(kind query.Kind, text, field, value string) string {
+func pick(kind record.Kind, text, field, value string) string {
 	terms := cutTerms(kind, text)
 	found := false
 	for i, t := range terms {
@@ -169,7 +169,7 @@ func pick(kind query.Kind, text, field, value string) string {
 }
 
 // shun keeps a value of a field out, or no longer where it is kept out.
-func shun(kind query.Kind, text, field, value string) string {
+func shun(kind record.Kind, text, field, value string) string {
 	terms := cutTerms(kind, text)
 	found := false
 	for i, t := range terms {
@@ -189,19 +189,19 @@ func shun(kind query.Kind, text, field, value string) string {
 
 // withoutField leaves out what the query says of a field: by that, the field's
 // own values are counted.
-func withoutField(kind query.Kind, text, field string) string {
+func withoutField(kind record.Kind, text, field string) string {
 	terms := slices.DeleteFunc(cutTerms(kind, text), func(t term) bool { return t.field == field })
 	return joinTerms(terms)
 }
 
 // withText looks for a text as well.
-func withText(kind query.Kind, text, sought string) string {
+func withText(kind record.Kind, text, sought string) string {
 	return joinTerms(append(cutTerms(kind, text), term{text: quoted(sought)}))
 }
 
 // chosen are the values of a field that a query asks for, and those that it
 // keeps out.
-func chosen(kind query.Kind, text, field string) (in, out []string) {
+func chosen(kind record.Kind, text, field string) (in, out []string) {
 	for _, t := range cutTerms(kind, text) {
 		switch {
 		case t.field != field:
@@ -219,13 +219,13 @@ func chosen(kind query.Kind, text, field string) (in, out []string) {
 // pickSeverity is pick for severities: severity>=warn becomes the words that it
 // stands for before one of them is taken out.
 func pickSeverity(text, value string) string {
-	in, _ := chosen(query.Logs, text, "severity")
+	in, _ := chosen(record.KindLog, text, "severity")
 	if slices.Contains(in, value) {
 		in = without(in, value)
 	} else {
 		in = append(in, value)
 	}
-	terms := slices.DeleteFunc(cutTerms(query.Logs, text), func(t term) bool { return t.field == "severity" && !t.negated })
+	terms := slices.DeleteFunc(cutTerms(record.KindLog, text), func(t term) bool { return t.field == "severity" && !t.negated })
 	if len(in) > 0 {
 		terms = append(terms, term{text: writeTerm("severity", in, false)})
 	}
@@ -265,9 +265,9 @@ func writeField(field string) string {
 	if !found || prefix != "metadata" && prefix != "tags" {
 		return field
 	}
-	kind := query.Logs
+	kind := record.KindLog
 	if prefix == "tags" {
-		kind = query.Events
+		kind = record.KindEvent
 	}
 	for _, form := range []string{key, field} {
 		if readsAs(kind, form, field) {
@@ -278,7 +278,7 @@ func writeField(field string) string {
 }
 
 // readsAs tells whether a name stands for the field where a query says name:x.
-func readsAs(kind query.Kind, name, field string) bool {
+func readsAs(kind record.Kind, name, field string) bool {
 	tokens := query.Tokens(kind, name+":x")
 	return len(tokens) == 3 && tokens[0].Kind == query.FieldName && tokens[0].To == len(name) && canonicalField(kind, name) == field
 }

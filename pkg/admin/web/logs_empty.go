@@ -10,6 +10,8 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // emptyView is what a list without lines says, and what to do next.
@@ -81,7 +83,7 @@ func nearSteps(s logState) []emptyStep {
 			steps = append(steps, emptyStep{Do: "Widen to " + lengthText(length), Keep: "same query", state: wide})
 		}
 	}
-	terms := cutTerms(query.Logs, s.Query)
+	terms := cutTerms(record.KindLog, s.Query)
 	for i, t := range terms {
 		if len(steps) == mostSteps {
 			break
@@ -107,7 +109,7 @@ func nearSteps(s logState) []emptyStep {
 
 // countLogs counts what a state would show; 0 where that cannot be said.
 func (p *Pages) countLogs(ctx context.Context, project string, s logState) uint64 {
-	filter, err := query.Parse(query.Logs, s.Query)
+	filter, err := query.Parse(record.KindLog, s.Query)
 	if err != nil {
 		return 0
 	}

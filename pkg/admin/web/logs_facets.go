@@ -12,6 +12,8 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // facetsView is what the logs are made of.
@@ -52,7 +54,7 @@ const (
 func (p *Pages) readFacets(ctx context.Context, found project.Project, s logState, root string) (facetsView, error) {
 	at := s.shown()
 	ask := func(ctx context.Context, text string) (clickhouse.Facets, error) {
-		filter, err := query.Parse(query.Logs, text)
+		filter, err := query.Parse(record.KindLog, text)
 		if err != nil {
 			return clickhouse.Facets{}, err
 		}
@@ -70,7 +72,7 @@ func (p *Pages) readFacets(ctx context.Context, found project.Project, s logStat
 	})
 	for _, field := range fields {
 		group.Go(func() error {
-			counted, err := ask(ctx, withoutField(query.Logs, s.Query, field))
+			counted, err := ask(ctx, withoutField(record.KindLog, s.Query, field))
 			mu.Lock()
 			defer mu.Unlock()
 			own[field] = counted
@@ -87,7 +89,7 @@ func (p *Pages) readFacets(ctx context.Context, found project.Project, s logStat
 // filteredFields are the fields that the query names values of.
 func filteredFields(text string) []string {
 	var list []string
-	for _, t := range cutTerms(query.Logs, text) {
+	for _, t := range cutTerms(record.KindLog, text) {
 		if t.field != "" && t.field != "id" && !slices.Contains(list, t.field) && len(list) < mostOwnQuestions {
 			list = append(list, t.field)
 		}
@@ -178,7 +180,7 @@ func newFacet(field string, counted []clickhouse.ValueCount, s logState, root st
 	if name, ok := facetNames[field]; ok {
 		f.Name = name
 	}
-	in, out := chosen(query.Logs, s.Query, field)
+	in, out := chosen(record.KindLog, s.Query, field)
 	for _, value := range append(slices.Clone(in), out...) { // what is filtered is shown, with no count as well
 		if !slices.ContainsFunc(counted, func(c clickhouse.ValueCount) bool { return strings.EqualFold(c.Value, value) }) {
 			counted = append(slices.Clone(counted), clickhouse.ValueCount{Value: value})

@@ -135,21 +135,21 @@ func TestClicksOnValuesEditTheQuery(t *testing.T) {
 		{"x", "in", "metadata.k", "OR", `x k:"OR"`},
 		{"app:check* y", "in", "application", "cart", "app:check* y app:cart"},
 	} {
-		got := pick(query.Logs, c.text, c.field, c.value)
+		got := pick(wire.KindLog, c.text, c.field, c.value)
 		if c.do == "out" {
-			got = shun(query.Logs, c.text, c.field, c.value)
+			got = shun(wire.KindLog, c.text, c.field, c.value)
 		}
 		if got != c.want {
 			t.Errorf("%q, %s %s %s: %q, want %q", c.text, c.do, c.field, c.value, got, c.want)
 		}
-		if _, err := query.Parse(query.Logs, got); err != nil {
+		if _, err := query.Parse(wire.KindLog, got); err != nil {
 			t.Errorf("%q is no query: %v", got, err)
 		}
 	}
 	if got := pickSeverity("severity>=warn x", "warn"); got != "x severity:(fatal OR error)" {
 		t.Errorf("severity>=warn without warn is %q", got)
 	}
-	if got := withoutField(query.Logs, "a app:(x OR y) -app:z b", "application"); got != "a b" {
+	if got := withoutField(wire.KindLog, "a app:(x OR y) -app:z b", "application"); got != "a b" {
 		t.Errorf("without its filter: %q", got)
 	}
 }
@@ -159,11 +159,11 @@ func FuzzEditedQueriesAreQueries(f *testing.F) {
 		f.Add(text, "metadata.k", "v w")
 	}
 	f.Fuzz(func(t *testing.T, text, field, value string) {
-		if _, err := query.Parse(query.Logs, text); err != nil || strings.ContainsRune(field+value, 0) || len(text)+len(field)+len(value) > 300 || !strings.HasPrefix(field, "metadata.") || len(field) < 10 {
+		if _, err := query.Parse(wire.KindLog, text); err != nil || strings.ContainsRune(field+value, 0) || len(text)+len(field)+len(value) > 300 || !strings.HasPrefix(field, "metadata.") || len(field) < 10 {
 			return
 		}
-		for _, edited := range []string{pick(query.Logs, text, field, value), shun(query.Logs, text, field, value), withText(query.Logs, text, "x"+value), withoutField(query.Logs, text, field)} {
-			_, err := query.Parse(query.Logs, edited)
+		for _, edited := range []string{pick(wire.KindLog, text, field, value), shun(wire.KindLog, text, field, value), withText(wire.KindLog, text, "x"+value), withoutField(wire.KindLog, text, field)} {
+			_, err := query.Parse(wire.KindLog, edited)
 			if err != nil && !strings.Contains(err.Error(), "UTF-8") && !strings.Contains(err.Error(), "at most") {
 				t.Errorf("%q becomes %q: %v", text, edited, err)
 			}

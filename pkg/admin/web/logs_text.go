@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // piece is a run of a line with one look. What a terminal or a browser would
@@ -228,7 +230,7 @@ func (s *styler) plain(text string) {
 func sought(text string) []string {
 	list := []string{}
 	denied, depth := false, 0
-	for _, t := range query.Tokens(query.Logs, text) {
+	for _, t := range query.Tokens(record.KindLog, text) {
 		token := text[t.From:t.To]
 		switch {
 		case t.Kind == query.Operator && (token == "-" || token == "NOT"):

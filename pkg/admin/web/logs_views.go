@@ -8,6 +8,8 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin/saved"
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // Views keep what people saved; saved.Views do, for each person and project. They bound what
@@ -62,7 +64,7 @@ func (p *Pages) saveView(r *request) error {
 	if name == "" {
 		name = state.Query
 	}
-	if _, err := query.Parse(query.Logs, state.Query); err != nil || name == "" || !utf8.ValidString(name) {
+	if _, err := query.Parse(record.KindLog, state.Query); err != nil || name == "" || !utf8.ValidString(name) {
 		return r.goTo(state.address(r.projectPath("/logs")))
 	}
 	if characters := []rune(printable(name)); len(characters) > maxViewName {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/query"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // module evaluates an expression over one of the pages' modules, m.
@@ -26,7 +28,7 @@ func TestScriptColoursAQueryAsTheServerReadsIt(t *testing.T) {
 	} {
 		kinds := map[query.TokenKind]string{query.Operator: "operator", query.FieldName: "field"}
 		var want []string
-		for _, token := range query.Tokens(query.Logs, text) {
+		for _, token := range query.Tokens(record.KindLog, text) {
 			kind := kinds[token.Kind]
 			if kind == "" {
 				kind = string(token.Kind)
