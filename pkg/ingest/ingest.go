@@ -9,7 +9,6 @@ package ingest
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,10 +16,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
 
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/decode"
-	"github.com/logboom/logboom/pkg/parking"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
@@ -131,29 +130,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.Serv
 // CountDrops sends the counts of refused records to the queue until ctx ends.
 func (s *Server) CountDrops(ctx context.Context) error { return s.drops.run(ctx) }
 
-// Run serves the port until ctx ends, then lets the requests under way finish.
-// It is for one call: the metrics of the port's connections are registered
-// once. Idle connections are parked, so that they cost little.
+// Run serves the port until ctx ends, then waits up to drainTimeout for the
+// requests in progress.
 func (s *Server) Run(ctx context.Context, port net.Listener) error {
-	lot, err := parking.New(port, parking.Config{MaxConnections: s.cfg.MaxConnections})
-	if err != nil {
-		return err
-	}
-	watchConnections(s.deps.Registry, lot)
 	server := &http.Server{
 		Handler:           s,
-		ConnState:         lot.Observe,
 		ReadHeaderTimeout: s.cfg.HeaderTimeout,
 		ReadTimeout:       s.cfg.BodyTimeout,
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.deps.Logger.Handler(), slog.LevelDebug),
 	}
-	returned := make(chan error, 1) // one: Serve ends once
-	go func() { returned <- server.Serve(lot.Returns()) }()
-	err = telemetry.Serve(ctx, server, lot.Arrivals(), drainTimeout)
-	if end := <-returned; !errors.Is(end, http.ErrServerClosed) { // whichever ends first closes the lot, and so the other
-		err = errors.Join(end, err)
-	}
-	return err
+	return telemetry.Serve(ctx, server, netutil.LimitListener(port, s.cfg.MaxConnections), drainTimeout)
 }

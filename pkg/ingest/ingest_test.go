@@ -391,6 +391,41 @@ func (b *bench) listen(t *testing.T) string {
 	return listener.Addr().String()
 }
 
+func TestConnectionsBeyondTheLimitWait(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
+	b.server.cfg.MaxConnections = 1
+	first := b.dial(t)
+	if _, err := first.Write([]byte("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 4096)
+	if _, err := first.Read(answer); err != nil {
+		t.Fatal(err)
+	}
+	second, err := net.Dial("tcp", first.RemoteAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if _, err := second.Write([]byte("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := second.Read(answer); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("second connection was answered while the first was open: %d bytes, %v", n, err)
+	}
+	first.Close()
+	if err := second.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Read(answer); err != nil {
+		t.Fatalf("second connection was not answered after the first had closed: %v", err)
+	}
+}
+
 // dial connects to the service's port.
 func (b *bench) dial(t *testing.T) net.Conn {
 	t.Helper()

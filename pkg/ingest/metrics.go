@@ -4,7 +4,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/logboom/logboom/pkg/decode"
-	"github.com/logboom/logboom/pkg/parking"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
@@ -66,22 +65,5 @@ func watchParts(registry prometheus.Registerer, cache *project.Cache, publisher 
 		counter("quota_fallbacks", "Requests decided by what the process knows, since Redis was away.", func() uint64 { return limiter.Stats().Fallbacks }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "logboom_ingest_pending_bytes", Help: "Bytes that wait for the queue's confirmation."},
 			func() float64 { return float64(publisher.Stats().Pending) }),
-	)
-}
-
-// watchConnections shows who is connected, and how many of them wait without
-// a server.
-func watchConnections(registry prometheus.Registerer, lot *parking.Lot) {
-	connections := func(state string, count func(parking.Stats) int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "logboom_ingest_connections", Help: "Open connections; parked ones wait for their next request, and hold no memory to speak of.",
-			ConstLabels: prometheus.Labels{"state": state},
-		}, func() float64 { return float64(count(lot.Stats())) })
-	}
-	registry.MustRegister(
-		connections("served", func(s parking.Stats) int { return s.Open - s.Parked }),
-		connections("parked", func(s parking.Stats) int { return s.Parked }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "logboom_ingest_connections_returned_total", Help: "How often a parked connection had another request."},
-			func() float64 { return float64(lot.Stats().Returned) }),
 	)
 }
