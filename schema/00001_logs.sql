@@ -1,30 +1,26 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- One row a log entry. docs/decisions/0003-schema.md says why it looks so.
---
--- No column of any table has a default that can be read: ClickHouse reads a column
--- whose file is empty as its default, in queries and in merges
--- (docs/decisions/0006-durability.md). So an insert names every column.
+-- One row per log entry. docs/decisions/0003-schema.md gives the reasons for the columns.
 CREATE TABLE IF NOT EXISTS logs (
-    project         LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    timestamp       DateTime64(9, 'UTC') DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(8), ZSTD(1)),
-    application     LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    severity        LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    severity_number UInt8 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    data            String DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(2)) SETTINGS (max_compress_block_size = 2097152),
-    metadata        Map(LowCardinality(String), String) DEFAULT map('', toString(throwIf(materialize(1), 'a part has lost its column'))) CODEC(ZSTD(1)),
-    host            LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    source          LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    retention_days  UInt16 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
+    project         LowCardinality(String) CODEC(ZSTD(1)),
+    timestamp       DateTime64(9, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    application     LowCardinality(String) CODEC(ZSTD(1)),
+    severity        LowCardinality(String) CODEC(ZSTD(1)),
+    severity_number UInt8 CODEC(ZSTD(1)),
+    data            String CODEC(ZSTD(2)) SETTINGS (max_compress_block_size = 2097152),
+    metadata        Map(LowCardinality(String), String) CODEC(ZSTD(1)),
+    host            LowCardinality(String) CODEC(ZSTD(1)),
+    source          LowCardinality(String) CODEC(ZSTD(1)),
+    retention_days  UInt16 CODEC(ZSTD(1)),
 
     -- Where the row came from in the queue, which is also its identity:
     -- stream LOGS_<shard>, sequence, position in the message, and the time at
     -- which the queue had it.
-    _shard          UInt8 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    _seq            UInt64 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(8), ZSTD(3)),
-    _idx            UInt32 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(4), ZSTD(1)),
-    _recv           DateTime64(9, 'UTC') DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(8), ZSTD(1)),
+    _shard          UInt8 CODEC(ZSTD(1)),
+    _seq            UInt64 CODEC(Delta(8), ZSTD(3)),
+    _idx            UInt32 CODEC(Delta(4), ZSTD(1)),
+    _recv           DateTime64(9, 'UTC') CODEC(Delta(8), ZSTD(1)),
 
     -- For counting the rows of a range of sequences.
     INDEX seq_range _seq TYPE minmax GRANULARITY 1,

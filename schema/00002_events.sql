@@ -3,21 +3,21 @@
 
 -- One row an event. Few beside logs, so it carries no word index.
 CREATE TABLE IF NOT EXISTS events (
-    project        LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    timestamp      DateTime64(9, 'UTC') DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(8), ZSTD(1)),
-    channel        LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    title          String DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    description    String DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    icon           LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    notify         Bool DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    tags           Map(LowCardinality(String), String) DEFAULT map('', toString(throwIf(materialize(1), 'a part has lost its column'))) CODEC(ZSTD(1)),
-    retention_days UInt16 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
+    project        LowCardinality(String) CODEC(ZSTD(1)),
+    timestamp      DateTime64(9, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    channel        LowCardinality(String) CODEC(ZSTD(1)),
+    title          String CODEC(ZSTD(1)),
+    description    String CODEC(ZSTD(1)),
+    icon           LowCardinality(String) CODEC(ZSTD(1)),
+    notify         Bool CODEC(ZSTD(1)),
+    tags           Map(LowCardinality(String), String) CODEC(ZSTD(1)),
+    retention_days UInt16 CODEC(ZSTD(1)),
 
     -- As in logs, of stream EVENTS_<shard>.
-    _shard         UInt8 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    _seq           UInt64 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(8), ZSTD(1)),
-    _idx           UInt32 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    _recv          DateTime64(9, 'UTC') DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(8), ZSTD(1)),
+    _shard         UInt8 CODEC(ZSTD(1)),
+    _seq           UInt64 CODEC(Delta(8), ZSTD(1)),
+    _idx           UInt32 CODEC(ZSTD(1)),
+    _recv          DateTime64(9, 'UTC') CODEC(Delta(8), ZSTD(1)),
 
     INDEX seq_range _seq TYPE minmax GRANULARITY 1
 )

@@ -7,14 +7,14 @@
 -- others, whatever failed in between and whoever wrote it. So the table grows
 -- with hours, not with batches; until a merge has been, reads need FINAL.
 CREATE TABLE IF NOT EXISTS usage (
-    project LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    hour    DateTime('UTC') DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(4), ZSTD(1)),
-    measure LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    reason  LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    records UInt64 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    bytes   UInt64 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    _stream LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    _seq    UInt64 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(8), ZSTD(1))
+    project LowCardinality(String) CODEC(ZSTD(1)),
+    hour    DateTime('UTC') CODEC(Delta(4), ZSTD(1)),
+    measure LowCardinality(String) CODEC(ZSTD(1)),
+    reason  LowCardinality(String) CODEC(ZSTD(1)),
+    records UInt64 CODEC(ZSTD(1)),
+    bytes   UInt64 CODEC(ZSTD(1)),
+    _stream LowCardinality(String) CODEC(ZSTD(1)),
+    _seq    UInt64 CODEC(Delta(8), ZSTD(1))
 )
 ENGINE = ReplacingMergeTree(records)
 -- A day that is over is soon merged into one part, of which a read has nothing

@@ -156,25 +156,6 @@ func TestEveryTableSurvivesAPowerLossByItsSettings(t *testing.T) {
 	}
 }
 
-// ClickHouse reads a column that a part has lost as its default: none may have
-// one that looks like a value.
-func TestNoColumnHasADefaultThatCanBeRead(t *testing.T) {
-	t.Parallel()
-	db := database(t)
-	apply(t, db)
-	var columns int
-	var without string
-	query := `SELECT toInt64(count()), arrayStringConcat(groupArrayIf(table || '.' || name,
-			default_kind != 'DEFAULT' OR NOT match(default_expression, 'throwIf\\(materialize\\(1\\), ')), ' ')
-		FROM system.columns WHERE database = currentDatabase() AND table IN ('logs', 'events', 'usage', 'deliveries')`
-	if err := db.QueryRowContext(t.Context(), query).Scan(&columns, &without); err != nil {
-		t.Fatal(err)
-	}
-	if columns == 0 || without != "" {
-		t.Errorf("of %d columns, these may be read as defaults: %s", columns, without)
-	}
-}
-
 // A retention beyond what DateTime can add must keep rows, not drop them.
 func TestRowsLiveAsLongAsTheirRetention(t *testing.T) {
 	t.Parallel()

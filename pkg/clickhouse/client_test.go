@@ -174,15 +174,9 @@ func TestStatementsHaveExactlyTheirParameters(t *testing.T) {
 		"audit": {"from", "received_max", "received_min", "shard", "table", "to"},
 		"erase": {"project", "table"},
 
-		"set_aside":      {"limit"},
-		"attach_part":    {"part", "table"},
-		"count_messages": {"from", "received_max", "received_min", "shard", "table", "to"},
-		"last_row":       {"above", "shard", "table"},
-		"last_usage":     {"above", "stream"},
-		"detach_part":    {"part", "table"},
-		"disk_errors":    nil,
-		"parts_since":    {"seconds"},
-		"usage_of":       {"hour", "stream"},
+		"last_row":   {"above", "shard", "table"},
+		"last_usage": {"above", "stream"},
+		"usage_of":   {"hour", "stream"},
 
 		"batches_since":  {"since"},
 		"deliveries":     {"before_event", "before_time", "from", "limit", "project", "state", "to"},
@@ -190,11 +184,6 @@ func TestStatementsHaveExactlyTheirParameters(t *testing.T) {
 		"destinations":   {"limit", "since"},
 		"project_sizes":  {"limit", "since"},
 		"table_sizes":    nil,
-
-		"doubled":     {"from", "limit", "received_max", "received_min", "shard", "table", "to"},
-		"parts_of":    {"from", "received_max", "received_min", "shard", "table", "to"},
-		"erase_range": {"from", "partition", "parts", "received_max", "received_min", "shard", "table", "to"},
-		"uptime":      nil,
 
 		"erase_rows": {"before", "project", "table"},
 		"usage":      {"from", "limit", "project", "to"},

@@ -61,49 +61,6 @@ func (r *Range) arguments(table string) []any {
 	}
 }
 
-// CountMessages counts the rows of a range that are stored, by message. What is
-// not in the answer has no rows.
-func (c *Client) CountMessages(ctx context.Context, r Range) (map[uint64]uint64, error) {
-	table, err := tableOf(r.Kind)
-	if err != nil {
-		return nil, fmt.Errorf("clickhouse: count: %w", err)
-	}
-	counts := make(map[uint64]uint64)
-	err = c.each(ctx, statement("count_messages"), r.arguments(table), func(rows driver.Rows) (bool, error) {
-		var seq, n uint64
-		if err := rows.Scan(&seq, &n); err != nil {
-			return false, err
-		}
-		counts[seq] = n
-		return true, nil
-	})
-	if err != nil {
-		return nil, readError(table, err)
-	}
-	return counts, nil
-}
-
-// PartsOf names the parts in use that hold rows of a range, by partition.
-func (c *Client) PartsOf(ctx context.Context, r Range) (map[string][]string, error) {
-	table, err := tableOf(r.Kind)
-	if err != nil {
-		return nil, fmt.Errorf("clickhouse: parts: %w", err)
-	}
-	parts := make(map[string][]string)
-	err = c.each(ctx, statement("parts_of"), r.arguments(table), func(rows driver.Rows) (bool, error) {
-		var partition, part string
-		if err := rows.Scan(&partition, &part); err != nil {
-			return false, err
-		}
-		parts[partition] = append(parts[partition], part)
-		return true, nil
-	})
-	if err != nil {
-		return nil, readError(table, err)
-	}
-	return parts, nil
-}
-
 func tableOf(kind record.Kind) (string, error) {
 	switch kind {
 	case record.KindLog:

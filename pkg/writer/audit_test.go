@@ -35,10 +35,7 @@ func TestAuditFindsRowsTwiceAndAheadOfTheLedger(t *testing.T) {
 	stop() // it audits by itself, now and then
 	audit := func(doubled, ahead float64, result string) {
 		t.Helper()
-		found := answered(t, func() (bool, error) { return w.auditStream(t.Context(), w.shards[0].workers[0]) })
-		if found != (doubled > 0) {
-			t.Errorf("the audit found %v", found)
-		}
+		answered(t, func() (struct{}, error) { return struct{}{}, w.auditStream(t.Context(), w.shards[0].workers[0]) })
 		if got := testutil.ToFloat64(w.metrics.doubled.WithLabelValues("LOGS_0")); got != doubled {
 			t.Errorf("%v rows are doubled, want %v", got, doubled)
 		}
@@ -57,7 +54,7 @@ func TestAuditFindsRowsTwiceAndAheadOfTheLedger(t *testing.T) {
 	failures := w.metrics.audits.WithLabelValues("LOGS_0", "failed")
 	before := testutil.ToFloat64(failures)
 	b.client.Close()
-	if _, err := w.auditStream(t.Context(), w.shards[0].workers[0]); err == nil {
+	if err := w.auditStream(t.Context(), w.shards[0].workers[0]); err == nil {
 		t.Error("ClickHouse is away, and the audit passed")
 	}
 	if got := testutil.ToFloat64(failures) - before; got != 1 {

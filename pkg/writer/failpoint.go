@@ -8,8 +8,6 @@ const (
 	pointTakeOver     point = "take-over"
 	pointBeforeIntent point = "before-intent"
 	pointAfterIntent  point = "after-intent"
-	pointBeforeErase  point = "before-erase" // of rows that are there twice
-	pointAfterErase   point = "after-erase"
 	pointInsideInsert point = "inside-insert" // between two partitions
 	pointAfterInsert  point = "after-insert"
 	pointBeforeCommit point = "before-commit"

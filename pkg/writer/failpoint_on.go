@@ -40,8 +40,7 @@ func parseFailpoint(text string) failpoints {
 		return bad
 	}
 	points := []point{
-		pointTakeOver, pointBeforeIntent, pointAfterIntent, pointBeforeErase, pointAfterErase,
-		pointInsideInsert, pointAfterInsert, pointBeforeCommit, pointAfterCommit,
+		pointTakeOver, pointBeforeIntent, pointAfterIntent, pointInsideInsert, pointAfterInsert, pointBeforeCommit, pointAfterCommit,
 	}
 	n, err := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil || n < 1 || !slices.Contains(points, point(parts[0])) {

@@ -13,10 +13,8 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 	buried   *prometheus.CounterVec
 	burnt    *prometheus.CounterVec
-	mended   *prometheus.CounterVec
 	stopped  *prometheus.GaugeVec
 	writers  prometheus.Gauge
-	setAside prometheus.Gauge
 
 	lagMessages, lagRecords, lagSeconds *prometheus.GaugeVec
 
@@ -41,7 +39,6 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		failures:    counter("failures_total", "Requests to ClickHouse that failed and are repeated, by reason.", "stream", "reason"),
 		buried:      counter("dropped_total", "Messages put among the dead letters, by reason.", "reason"),
 		burnt:       counter("burnt_tokens_total", "Inserts answered with ok whose rows were not there, and which were repeated under a new token.", "stream"),
-		mended:      counter("mended_rows_total", "Rows stored again from the queue because ClickHouse had lost the part that held them, or had them twice.", "stream"),
 		stopped:     gauge("stopped", "1 where a stream stands still until a person has looked at it, by reason.", "stream", "reason"),
 		writers:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "logboom_writer_members", Help: "Writers alive, as seen by this one."}),
 		lagMessages: gauge("lag_messages", "Messages on the stream that are not committed.", "stream"),
@@ -55,8 +52,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"stream"}),
 	}
-	m.setAside = prometheus.NewGauge(prometheus.GaugeOpts{Name: "logboom_writer_parts_set_aside", Help: "Parts that ClickHouse put aside as broken: stored rows are missing."})
-	registry.MustRegister(m.writers, m.duration, m.setAside)
+	registry.MustRegister(m.writers, m.duration)
 	return m
 }
 

@@ -23,11 +23,6 @@ const (
 	// can look like it once.
 	enoughRefusals = 2
 
-	// unreadableFor is how long a count may fail over a part that cannot be read
-	// before the stream is stopped: the healer has taken the part out by then,
-	// where it can.
-	unreadableFor = 3 * time.Minute
-
 	retryWaitFirst = 100 * time.Millisecond
 	retryWaitMost  = 10 * time.Second // with the jitter of a half at most 15 s
 )
@@ -80,11 +75,6 @@ func (s *settlement) resolve(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	found := judge(s.covers(), have)
-	if found.code == stopOverfull {
-		if found, err = s.overfull(ctx, have, found); err != nil {
-			return false, err
-		}
-	}
 	if len(found.missing) == 0 && found.wrong == "" {
 		return true, nil
 	}
@@ -178,7 +168,7 @@ func (s *settlement) asked() clickhouse.Range {
 // count asks what ClickHouse has of the intent until it answers.
 func (s *settlement) count(ctx context.Context) (map[string]uint64, error) {
 	in := s.position.Intent
-	for began := time.Now(); ; {
+	for {
 		if s.failed {
 			if err := s.pause(ctx, s.waits.NextBackOff()); err != nil {
 				return nil, err
@@ -192,12 +182,6 @@ func (s *settlement) count(ctx context.Context) (map[string]uint64, error) {
 		s.failed = true
 		s.metrics.failures.WithLabelValues(s.stream, "count").Inc()
 		s.deps.Logger.Warn("rows not counted", "stream", s.stream, "seq", in.To, "err", err)
-		if clickhouse.Damaged(err) {
-			s.doubt()
-			if time.Since(began) > unreadableFor {
-				return nil, unreadableParts(s.stream, s.kind.String(), in, err)
-			}
-		}
 	}
 }
 
@@ -224,14 +208,11 @@ func (s *settlement) covers() map[string]cover {
 
 // recut replaces an intent that ClickHouse refuses for good by a smaller one,
 // down to one message, which becomes a dead letter. Nothing of a message beyond
-// the cut may be stored, or the next batch would store it again. An intent whose
-// rows were erased stands as it is, for no one else would store what is beyond.
+// the cut may be stored, or the next batch would store it again.
 func (s *settlement) recut(ctx context.Context, missing []string) error {
 	in := *s.position.Intent
 	cut := s.cut(missing)
 	switch {
-	case replaces(s.reader):
-		return fmt.Errorf("ClickHouse refuses rows of %d to %d that it had: %s", in.From, in.To, s.refused.Reason)
 	case cut == 0:
 		return wrongCount(s.stream, s.kind.String(), s.rows.shard, &in, finding{
 			code: stopPartFilled, wrong: "a partition is refused for good, and a later one is stored",

@@ -29,7 +29,7 @@ func Start(ctx context.Context, p *telemetry.Process, cfg Config, conn Connectio
 		return err
 	}
 	service := New(cfg, Deps{
-		Logger: p.Logger, Registry: p.Registry, Queue: conn.Topology, Ledger: conn.Topology.Ledger(), Leases: leases, Sink: conn.Client, Tables: conn.Client,
+		Logger: p.Logger, Registry: p.Registry, Queue: conn.Topology, Ledger: conn.Topology.Ledger(), Leases: leases, Sink: conn.Client,
 	})
 	p.Health.Add("clickhouse", conn.Client.Ping)
 	p.Health.Add("streams", service.Ready)

@@ -15,7 +15,6 @@ const (
 	stopPartFilled = "part_filled"
 	stopDiffers    = "intent_differs"
 	stopNewer      = "intent_newer"
-	stopUnreadable = "unreadable"
 )
 
 // stoppedError stops a stream: going on would lose or double rows. It says what
@@ -75,16 +74,5 @@ func wrongCount(name, table string, shard uint8, in *stream.Intent, f finding) *
 		remedy: fmt.Sprintf("look at the rows, then remove them with DELETE FROM %s WHERE _shard = %d AND _seq BETWEEN %d AND %d "+
 			"AND toUnixTimestamp64Nano(_recv) BETWEEN %d AND %d; the writer looks again every minute and stores the messages anew",
 			table, shard, in.From, in.To, in.ReceivedMin, in.ReceivedMax),
-	}
-}
-
-// unreadableParts says that ClickHouse cannot read what it has of an intent's day.
-func unreadableParts(name, table string, in *stream.Intent, err error) *stoppedError {
-	return &stoppedError{
-		code:  stopUnreadable,
-		found: fmt.Sprintf("stream %s: messages %d to %d cannot be counted, ClickHouse cannot read a part of %s: %v", name, in.From, in.To, table, err),
-		remedy: fmt.Sprintf("find the part with CHECK TABLE %s SETTINGS check_query_single_value_result = 0 and take it out of use with "+
-			"ALTER TABLE %s DETACH PART '<its name>'; docs/decisions/0006-durability.md says what becomes of its rows", table, table),
-		err: err,
 	}
 }

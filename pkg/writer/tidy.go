@@ -94,13 +94,11 @@ func (w *worker) rowsPerMessage() float64 {
 	return float64(w.rowsDone.Load()) / float64(messages)
 }
 
-// done is the last message that every reader of the stream has dealt with, and
-// who mends it.
+// done is the last message that every reader of the stream has dealt with.
 func done(name string, positions map[string]stream.Position) uint64 {
 	least := positions[stream.WriterKey(name)].Committed
 	if notifier, ok := positions[stream.NotifierKey(name)]; ok {
 		least = min(least, notifier.Committed)
 	}
-	needed, _ := mending(name, positions)
-	return min(least, needed)
+	return least
 }

@@ -44,11 +44,7 @@ type worker struct {
 	stream     string
 	reader     string
 	open       func(ctx context.Context, from uint64) (source, error)
-	doubt      func() // told when a count fails over a part that cannot be read
-	wounds     func() []wound
-	mended     map[string]bool // parts after which nothing is left to mend
-	mendNext   time.Time       // the earliest next try, after one that failed
-	moves      func()          // told when the stream is taken over and nothing is left to finish
+	moves      func() // told when the stream is taken over and nothing is left to finish
 	position   stream.Position
 	allowed    time.Time       // before the last swap: when what the ledger allows was asked for
 	buried     map[uint64]bool // messages that are among the dead letters and not committed yet
@@ -92,9 +88,6 @@ func newWorker(w *Writer, kind stream.Kind, shard int) *worker {
 			}
 			return w.failpoints.source(consumer), nil
 		},
-		doubt:  w.doubtParts,
-		wounds: func() []wound { return w.woundsOf(kind) },
-		mended: map[string]bool{},
 		moves:  func() { w.moves(name) },
 		buried: map[uint64]bool{},
 		buffer: batch.New(w.cfg.Batch),
@@ -264,9 +257,6 @@ func (w *worker) move(ctx, late context.Context) error {
 	}
 	defer from.Close()
 	for {
-		if err := w.mendNow(late); err != nil {
-			return err
-		}
 		if err := w.gather(ctx, from); err != nil {
 			return w.leave(ctx, late, err)
 		}
@@ -297,10 +287,6 @@ func (w *worker) gather(ctx context.Context, from source) error {
 	return nil
 }
 
-// idleLook is how long a worker without a batch waits for a message before it
-// looks whether there is something to mend.
-const idleLook = 5 * time.Second
-
 // receive waits for the next message, or until the batch in hand is due.
 func (w *worker) receive(ctx context.Context, from source) (stream.Delivery, error) {
 	if w.held != nil {
@@ -308,11 +294,10 @@ func (w *worker) receive(ctx context.Context, from source) (stream.Delivery, err
 		w.held = nil
 		return delivery, nil
 	}
-	until := time.Now().Add(idleLook)
-	if !w.buffer.Empty() {
-		until = w.buffer.Due()
+	if w.buffer.Empty() {
+		return from.Next(ctx)
 	}
-	due, cancel := context.WithDeadline(ctx, until)
+	due, cancel := context.WithDeadline(ctx, w.buffer.Due())
 	defer cancel()
 	delivery, err := from.Next(due)
 	if err != nil && due.Err() != nil && ctx.Err() == nil {

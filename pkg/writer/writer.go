@@ -117,7 +117,6 @@ type Deps struct {
 	Ledger   Ledger
 	Leases   Leases
 	Sink     Sink
-	Tables   Tables // nil: nobody looks
 }
 
 // Writer works the shards that it holds: each one's logs and events.
@@ -127,13 +126,10 @@ type Writer struct {
 	metrics    *metrics
 	failpoints failpoints
 	shards     []*shard
-	healEvery  time.Duration
 
 	mu       sync.Mutex
 	held     map[string]*worker // the streams that are worked, by name
 	troubles map[string]error   // of the streams that do not move, and of the leases: why
-	wounds   map[string][]wound // parts whose rows are missing, by table
-	doubt    bool               // a count has failed over a part that cannot be read
 }
 
 // New lays out the shards; it starts nothing.
@@ -145,7 +141,6 @@ func New(cfg Config, deps Deps) *Writer {
 		failpoints: newFailpoints(),
 		held:       map[string]*worker{},
 		troubles:   map[string]error{},
-		healEvery:  healEvery,
 	}
 	w.deps.Queue = w.failpoints.queue(deps.Queue)
 	for number := range deps.Queue.Shards() {
@@ -161,7 +156,6 @@ func (w *Writer) Run(ctx context.Context) error {
 	group.Go(func() error { return w.share(ctx) })
 	group.Go(func() error { return w.tidy(ctx) })
 	group.Go(func() error { return w.audit(ctx) })
-	group.Go(func() error { return w.heal(ctx) })
 	err := group.Wait()
 	if errors.Is(err, context.Canceled) {
 		return nil

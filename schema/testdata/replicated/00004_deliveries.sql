@@ -5,16 +5,16 @@
 -- notification entered. The destination is redacted before it comes here, and
 -- of the answer at most 1 KiB is kept.
 CREATE TABLE IF NOT EXISTS deliveries ON CLUSTER 'main' (
-    project     LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    time        DateTime64(9, 'UTC') DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(Delta(8), ZSTD(1)),
-    event       String DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    destination LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    format      LowCardinality(String) DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    attempt     UInt16 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    state       Enum8('queued' = 1, 'attempt' = 2, 'delivered' = 3, 'failed' = 4, 'coalesced' = 5) DEFAULT toString(throwIf(materialize(1), 'a part has lost its column')) CODEC(ZSTD(1)),
-    status      UInt16 DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    answer      String DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1)),
-    detail      String DEFAULT throwIf(materialize(1), 'a part has lost its column') CODEC(ZSTD(1))
+    project     LowCardinality(String) CODEC(ZSTD(1)),
+    time        DateTime64(9, 'UTC') CODEC(Delta(8), ZSTD(1)),
+    event       String CODEC(ZSTD(1)),
+    destination LowCardinality(String) CODEC(ZSTD(1)),
+    format      LowCardinality(String) CODEC(ZSTD(1)),
+    attempt     UInt16 CODEC(ZSTD(1)),
+    state       Enum8('queued' = 1, 'attempt' = 2, 'delivered' = 3, 'failed' = 4, 'coalesced' = 5) CODEC(ZSTD(1)),
+    status      UInt16 CODEC(ZSTD(1)),
+    answer      String CODEC(ZSTD(1)),
+    detail      String CODEC(ZSTD(1))
 )
 ENGINE = ReplicatedMergeTree
 PARTITION BY toYYYYMM(time)

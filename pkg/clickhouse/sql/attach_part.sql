@@ -1,1 +1,0 @@
-ALTER TABLE {table:Identifier} ATTACH PART {part:String}

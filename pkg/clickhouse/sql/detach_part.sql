@@ -1,1 +1,0 @@
-ALTER TABLE {table:Identifier} DETACH PART {part:String}
