@@ -92,7 +92,7 @@ type Result struct {
 	RejectedTotal int
 	Timed         bool // each record has a time that its sender gave it; HEC only
 
-	refused    error // why the body as a whole gives nothing; OpenTelemetry's only
+	refused    error // why the whole body is refused
 	mayBeEmpty bool  // a body without entries is a good one
 }
 
@@ -128,11 +128,12 @@ type Decoder struct {
 	oldest   int64
 	latest   int64
 	app      string
-	start    int  // where the entry at hand begins
-	timed    bool // the record at hand has its sender's time
-	rescans  int  // bytes that were looked at again after errors
-	lineEnd  int  // where the line ends in which the last broken entry began
-	seam     int  // where, after that entry, two objects are glued together
+	start    int   // where the entry at hand begins
+	timed    bool  // the record at hand has its sender's time
+	rescans  int   // bytes that were read again after errors
+	lineEnd  int   // where the line ends in which the last broken entry began
+	seam     int   // where the first object after that entry begins right behind another
+	refused  error // why the whole body is refused; what was emitted is then discarded
 	result   Result
 
 	log       record.Log
@@ -184,7 +185,10 @@ func (d *Decoder) begin(body []byte, def Defaults, p protocol) {
 // unusual body made large.
 func (d *Decoder) end() Result {
 	result := d.result
-	d.result = Result{}
+	if d.refused != nil {
+		result = Result{refused: d.refused}
+	}
+	d.result, d.refused = Result{}, nil
 	d.scan.release()
 	d.line.scan.release()
 	d.forgetSticky()
@@ -200,11 +204,13 @@ func (d *Decoder) reject(code string, at int, detail string) {
 	d.flush() // the pieces of a line are next to each other
 	r := &d.result
 	if len(r.Rejected) < max(1, d.limits.Rejections) {
-		index := r.Accepted + r.RejectedTotal + d.joined
-		r.Rejected = append(r.Rejected, Rejection{Index: index, Code: code, Detail: detail, Offset: int64(at), Start: int64(d.start), End: int64(d.scan.pos)})
+		r.Rejected = append(r.Rejected, Rejection{Index: d.index(), Code: code, Detail: detail, Offset: int64(at), Start: int64(d.start), End: int64(d.scan.pos)})
 	}
 	r.RejectedTotal++
 }
+
+// index returns the number of the entry at hand, from 0.
+func (d *Decoder) index() int { return d.result.Accepted + d.result.RejectedTotal + d.joined }
 
 // rejectTo is told where reading goes on after an entry that was just rejected.
 func (d *Decoder) rejectTo(end int) {

@@ -52,7 +52,7 @@ const (
 // levelFinder. A line that names none has none, or that of Defaults.StderrAs.
 // Pieces of one long line are joined.
 func (d *Decoder) HEC(body []byte, def Defaults, emit func(*record.Log)) Result {
-	d.begin(body, def, protocol{hecField, (*Decoder).hecMember, finishHEC, true})
+	d.begin(body, def, protocol{hecField, (*Decoder).hecMember, finishHEC})
 	d.emitLog = emit
 	d.entries()
 	d.flush()

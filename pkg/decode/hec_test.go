@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -285,7 +286,6 @@ func TestBadEventCostsNoNeighbour(t *testing.T) {
 		for form, body := range map[string]string{
 			"glued": `{"event":"a"}` + bad + `{"event":"b"}`,
 			"lines": "{\"event\":\"a\"}\n" + bad + "\n{\"event\":\"b\"}",
-			"array": `[{"event":"a"},` + bad + `,{"event":"b"}]`,
 		} {
 			if form == "glued" && bad == `"text"` {
 				continue // nothing tells where it ends
@@ -299,6 +299,40 @@ func TestBadEventCostsNoNeighbour(t *testing.T) {
 			if entry := strings.TrimRight(body[r.Start:r.End], ","); strings.TrimSpace(entry) != bad {
 				t.Errorf("%s: %.100s: the entry is %.100s", form, bad, entry)
 			}
+		}
+	}
+}
+
+func TestBadEventInAnArrayCostsNoNeighbour(t *testing.T) {
+	t.Parallel()
+	for bad, want := range map[string]string{
+		`{"time":1}`:     "missing_field",
+		`{"event":null}`: "missing_field",
+		`{"event":""}`:   "invalid_field",
+		`"text"`:         "invalid_json",
+		`{"event":"` + strings.Repeat("x", 1<<20) + `"}`:                      "body_too_large",
+		`{"event":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`: "invalid_json",
+	} {
+		body := `[{"event":"a"},` + bad + `,{"event":"b"}]`
+		logs, result := decodeHEC(body)
+		if datas(logs) != "a|b" || result.RejectedTotal != 1 || result.Rejected[0].Code != want || result.Rejected[0].Index != 1 {
+			t.Errorf("%.100s: got %q, %+v", bad, datas(logs), result)
+			continue
+		}
+		if r := result.Rejected[0]; body[r.Start:r.End] != bad {
+			t.Errorf("%.100s: the entry is %.100s", bad, body[r.Start:r.End])
+		}
+	}
+}
+
+func TestArrayOfEventsWithASyntaxErrorIsRefusedWhole(t *testing.T) {
+	t.Parallel()
+	full := strings.Repeat("f", pieceBytes)
+	for _, body := range []string{`[{"event":"a"},{"event":01},{"event":"b"}]`, `[` + dockerEvent(full, "t", "45") + `,{"event":}]`} {
+		_, result := decodeHEC(body)
+		var e *Error
+		if !errors.As(result.Err(), &e) || e.Code != CodeInvalidJSON || e.Index != 1 || result.Accepted != 0 {
+			t.Errorf("%.100s: %v, %+v", body, result.Err(), result)
 		}
 	}
 }

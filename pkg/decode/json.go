@@ -12,7 +12,6 @@ type protocol struct {
 	field  func(key string) int              // which of a Decoder's fields a key means, fieldNone for metadata
 	member func(d *Decoder, key string) bool // reads the value of one of an entry's keys
 	finish func(d *Decoder) problem          // makes the record of an entry's fields and emits it
-	glued  bool                              // entries usually have nothing between them, not even a line's end
 }
 
 // Places in Decoder.fields: first a log's, then an event's, then those that
@@ -49,6 +48,10 @@ type problem struct {
 // of objects, or objects one after another, usually a line each. The body must
 // stay as it is until Logs returns.
 //
+// A bad entry is rejected alone, with one exception: a syntax error in an array
+// refuses the whole body. Then Result.Err says why, and the caller discards what
+// was emitted before.
+//
 // A log has these fields; null is the same as leaving one out, save in data.
 //
 //   - data, required: a string, which may be empty. Any other value, null
@@ -71,7 +74,7 @@ type problem struct {
 // Where a field is given twice the last one counts; where metadata is, its
 // keys are joined, and of a key given twice the last value counts.
 func (d *Decoder) Logs(body []byte, def Defaults, emit func(*record.Log)) Result {
-	d.begin(body, def, protocol{logField, (*Decoder).member, finishLog, false})
+	d.begin(body, def, protocol{logField, (*Decoder).member, finishLog})
 	d.emitLog = emit
 	d.entries()
 	return d.end()
@@ -88,7 +91,7 @@ func (d *Decoder) Logs(body []byte, def Defaults, emit func(*record.Log)) Result
 //   - tags: as a log's metadata, and so is every other field.
 //   - timestamp: as a log's.
 func (d *Decoder) Events(body []byte, def Defaults, emit func(*record.Event)) Result {
-	d.begin(body, def, protocol{eventField, (*Decoder).member, finishEvent, false})
+	d.begin(body, def, protocol{eventField, (*Decoder).member, finishEvent})
 	d.emitEvent = emit
 	d.entries()
 	return d.end()
@@ -97,7 +100,7 @@ func (d *Decoder) Events(body []byte, def Defaults, emit func(*record.Event)) Re
 // byteOrderMark is what some systems put before UTF-8.
 const byteOrderMark = "\xEF\xBB\xBF"
 
-// entries reads a whole body. Its first byte tells how.
+// entries reads a whole body. Its first byte says whether it is an array.
 func (d *Decoder) entries() {
 	s := &d.scan
 	if bytes.HasPrefix(s.body, []byte(byteOrderMark)) {
@@ -109,63 +112,105 @@ func (d *Decoder) entries() {
 	}
 	for s.peek(); s.pos < len(s.body); s.peek() {
 		if !d.entry() {
-			d.mendLines(d.start)
+			d.reject(CodeInvalidJSON, s.failAt, s.failure)
+			s.pos = d.resumeAt()
 			d.rejectTo(s.pos)
 		}
 	}
 }
 
-// array reads the entries of an array and whatever wrongly follows it.
+// array reads the entries of an array. A syntax error anywhere refuses the
+// whole body, because nothing tells where the next entry begins.
 func (d *Decoder) array() {
 	s := &d.scan
-	s.pos++
-	if s.peek() == ']' {
-		s.pos++
-	} else {
-		for more := true; more; {
-			more = d.element()
-		}
-	}
-	if s.peek(); s.pos < len(s.body) {
+	ok := d.elements(d.element)
+	if ok && s.peek() != 0 {
 		d.start = s.pos
-		d.reject(CodeInvalidJSON, s.pos, "text after the end of the array")
-		d.rejectTo(len(s.body))
+		ok = s.fail(s.pos, "text after the end of the array")
+	}
+	if !ok {
+		d.flush() // so that the index counts the pieces that are held
+		d.refused = &Error{Code: CodeInvalidJSON, Index: d.index(), Offset: int64(s.failAt), Detail: s.failure + "; no entry of the array was accepted"}
 	}
 }
 
-// element reads one entry of an array and what parts it from the next. It is
-// false after the last.
+// element reads one entry of an array. An entry that is JSON, but not an object
+// or nested too deeply, is rejected alone. JSON that is nested more than
+// maxLineDepth deep cannot be told from a syntax error.
 func (d *Decoder) element() bool {
 	s := &d.scan
 	s.peek()
-	if !d.entry() {
-		return d.mendElement()
-	}
-	switch s.peek() {
-	case ',':
-		s.pos++
-		return true
-	case ']':
-		s.pos++
-		return false
-	case '{': // only a comma is missing, so the next entry begins here
-		d.start = s.pos
-		d.reject(CodeInvalidJSON, s.pos, noComma)
+	if d.entry() {
 		return true
 	}
-	d.start = s.pos
-	s.fail(s.pos, noComma)
-	return d.mendElement()
-}
-
-// mendElement goes on behind the broken entry at start.
-func (d *Decoder) mendElement() (more bool) {
-	more = d.mendArray(d.start)
-	d.rejectTo(d.scan.pos)
-	return more
+	at, failure, depth := s.failAt, s.failure, s.depth
+	s.pos, s.failure, s.depth = d.start, "", maxLineDepth
+	ok := s.skip(0)
+	s.depth = depth
+	if ok {
+		d.reject(CodeInvalidJSON, at, failure)
+	}
+	return ok
 }
 
 const noComma = "expected a comma or a closing bracket after an entry"
+
+const (
+	// After a broken entry the decoder reads some bytes again, because an entry
+	// that was cut may have swallowed the entries after it. It reads at most
+	// rescanFree plus rescanFactor times the body again, so that no body can
+	// cost the square of its length.
+	rescanFree   = 1 << 20
+	rescanFactor = 2
+)
+
+// resumeAt returns where to go on after the broken entry at start: at the end
+// of its line, or before that where an object begins right behind another.
+func (d *Decoder) resumeAt() int {
+	s := &d.scan
+	if d.lineEnd < d.start {
+		d.lineEnd = lineEnd(s.body, d.start)
+	}
+	if d.seam <= d.start {
+		d.seam = gluedAt(s.body, d.start)
+	}
+	end := min(d.lineEnd, d.seam)
+	d.rescans += max(s.failAt-end, 0)
+	if d.rescans > rescanFree+rescanFactor*len(s.body) && s.failAt > end {
+		d.lineEnd = lineEnd(s.body, s.failAt)
+		end = d.lineEnd
+	}
+	return end
+}
+
+// lineEnd returns where the line ends that from is in.
+func lineEnd(body []byte, from int) int {
+	if n := bytes.IndexByte(body[from:], '\n'); n >= 0 {
+		return from + n
+	}
+	return len(body)
+}
+
+// gluedAt returns where, after start, an object begins right behind another,
+// with nothing but white space between them, or the body's length.
+func gluedAt(body []byte, start int) int {
+	s := scanner{body: body, pos: start}
+	for {
+		n := bytes.IndexByte(body[s.pos:], '}')
+		if n < 0 {
+			return len(body)
+		}
+		s.pos += n + 1
+		if s.peek() != '{' {
+			continue
+		}
+		brace := s.pos
+		s.pos++
+		if s.peek() == '"' {
+			return brace
+		}
+	}
+}
 
 // entry reads the entry at pos. It is false when that is no JSON object; then
 // failAt and failure say why, and it has not been rejected yet.

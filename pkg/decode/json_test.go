@@ -50,27 +50,9 @@ func TestBodyWithoutEntriesIsEmpty(t *testing.T) {
 func TestBadEntryCostsNoNeighbour(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ body, want, rejected string }{
-		"an array with a bad entry":         {`[{"data":"a"},{bad},{"data":"c"}]`, "a|c", "1:15"},
 		"an array with a field missing":     {`[{"data":"a"},{"x":1},{"data":"c"}]`, "a|c", "1:14"},
 		"an array with other values":        {`[1,"x",null,[{"data":"z"}],{"data":"c"},true]`, "c", "0:1 1:3 2:7 3:12 5:40"},
-		"bad nesting in an array":           {`[{"data":"a","m":[1}},{"data":"c"}]`, "c", "0:19"},
-		"a bad escape in an array":          {`[{"data":"\x"},{"data":"c"}]`, "c", "0:10"},
-		"a bad bracket inside text":         {`[{"data":oops "}],{"},{"data":"c"}]`, "c", "0:9"},
-		"a quote missing in an array":       {`[{"data":"a"},{"data":"b},{"data":"c"}]`, "a|c", "1:28"},
-		"a quote missing in array lines":    {"[\n{\"data\":\"a\"},\n{\"data\":\"b},\n{\"data\":\"c\"}\n]", "a|c", "1:28"},
-		"a quote missing behind a list":     {`[{"l":[{"a":1},{"b":2}],"data":"b},{"data":"c"}]`, "c", "0:37"},
-		"a bad list":                        {`[{"l":[{"a":1},{"b":2},],"data":"b"},{"data":"c"}]`, "c", "0:23"},
-		"a brace missing in an array":       {`[{"data":"a","m":{"x":1},{"data":"b"},{"data":"c"}]`, "b|c", "0:25"},
-		"a brace too much in an array":      {`[{"data":"a"}},{"data":"b"}]`, "a|b", "1:13"},
-		"a comma missing in an array":       {`[{"data":"a"} {"data":"b"}]`, "a|b", "1:14"},
-		"words between entries":             {`[{"data":"a"} and more,{"data":"b"}]`, "a|b", "1:14"},
-		"a comma at an array's end":         {`[{"data":"a"},]`, "a", "1:14"},
-		"a comma at an array's start":       {`[,{"data":"a"}]`, "a", "0:1"},
-		"an array cut inside an entry":      {`[{"data":"a"},{"data":`, "a", "1:22"},
-		"an array cut inside text":          {`[{"data":"a"},{"data":"b`, "a", "1:24"},
-		"an array cut between entries":      {`[{"data":"a"}`, "a", "1:13"},
-		"an array cut after a comma":        {`[{"data":"a"},`, "a", "1:14"},
-		"text after an array":               {`[{"data":"a"}] x`, "a", "1:15"},
+		"a deep entry in an array":          {`[{"data":"a"},{"data":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `},{"data":"c"}]`, "a|c", "1:85"},
 		"a bad line":                        {"{\"data\":\"a\"}\nnot JSON\n{\"data\":\"c\"}", "a|c", "1:13"},
 		"a bad first line":                  {"not JSON\n{\"data\":\"c\"}", "c", "0:0"},
 		"other values on lines":             {"{\"data\":\"a\"}\n1\n\"x\"\n[{\"data\":\"z\"}]\n{\"data\":\"c\"}", "a|c", "1:13 2:15 3:19"},
@@ -101,11 +83,48 @@ func TestBadEntryCostsNoNeighbour(t *testing.T) {
 	}
 }
 
-func TestCutArraySaysThatTheRestIsLost(t *testing.T) {
+func TestArrayWithASyntaxErrorIsRefusedWhole(t *testing.T) {
 	t.Parallel()
-	_, result := decodeLogs(`[{"data":"a"},{"data":"b"`)
-	if want := "the rest of the array cannot be read"; !strings.Contains(result.Rejected[0].Detail, want) {
-		t.Errorf("got %q", result.Rejected[0].Detail)
+	for name, c := range map[string]struct {
+		body   string
+		index  int
+		offset int64
+	}{
+		"a bad entry":                 {`[{"data":"a"},{bad},{"data":"c"}]`, 1, 15},
+		"bad nesting":                 {`[{"data":"a","m":[1}},{"data":"c"}]`, 0, 19},
+		"a bad escape":                {`[{"data":"\x"},{"data":"c"}]`, 0, 10},
+		"a bad value":                 {`[{"data":"a"},{"data":oops},{"data":"c"}]`, 1, 22},
+		"a quote missing":             {`[{"data":"a"},{"data":"b},{"data":"c"}]`, 1, 28},
+		"a quote missing on a line":   {"[\n{\"data\":\"a\"},\n{\"data\":\"b},\n{\"data\":\"c\"}\n]", 1, 28},
+		"a comma after the last item": {`[{"l":[{"a":1},{"b":2},],"data":"b"},{"data":"c"}]`, 0, 23},
+		"a brace missing":             {`[{"data":"a","m":{"x":1},{"data":"b"},{"data":"c"}]`, 0, 25},
+		"a brace too many":            {`[{"data":"a"}},{"data":"b"}]`, 1, 13},
+		"a comma missing":             {`[{"data":"a"} {"data":"b"}]`, 1, 14},
+		"words between entries":       {`[{"data":"a"} and more,{"data":"b"}]`, 1, 14},
+		"a comma at the end":          {`[{"data":"a"},]`, 1, 14},
+		"a comma at the start":        {`[,{"data":"a"}]`, 0, 1},
+		"a cut inside an entry":       {`[{"data":"a"},{"data":`, 1, 22},
+		"a cut inside text":           {`[{"data":"a"},{"data":"b`, 1, 24},
+		"a cut between entries":       {`[{"data":"a"}`, 1, 13},
+		"a cut after a comma":         {`[{"data":"a"},`, 1, 14},
+		"text after the end":          {`[{"data":"a"}] x`, 1, 15},
+		"an error after invalid ones": {`[{"x":1},7,{"data":"a"},{]`, 3, 25},
+		"nesting beyond all limits":   {`[{"data":"a"},` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + `]`, 1, 14 + maxLineDepth},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, result := decodeLogs(c.body)
+			var e *Error
+			if !errors.As(result.Err(), &e) || e.Code != CodeInvalidJSON || e.Index != c.index || e.Offset != c.offset {
+				t.Fatalf("got %v, want entry %d, byte %d", result.Err(), c.index, c.offset)
+			}
+			if !strings.HasSuffix(e.Detail, "; no entry of the array was accepted") {
+				t.Errorf("detail %q", e.Detail)
+			}
+			if result.Accepted != 0 || result.RejectedTotal != 0 {
+				t.Errorf("accepted %d, rejected %d", result.Accepted, result.RejectedTotal)
+			}
+		})
 	}
 }
 
@@ -117,7 +136,8 @@ func TestBodyWithoutAGoodEntryIsRefusedWithItsFirstReason(t *testing.T) {
 		`"hello"`:                            {CodeInvalidJSON, 0, 0, "an entry must be a JSON object"},
 		`{}`:                                 {CodeMissingField, 0, 0, "data is required"},
 		` {"message":"x"}`:                   {CodeMissingField, 0, 1, "data is required"},
-		`[{"data":"x","metadata":[]},{bad}]`: {CodeInvalidField, 0, 24, "metadata must be an object"},
+		`[{"data":"x","metadata":[]},{}]`:    {CodeInvalidField, 0, 24, "metadata must be an object"},
+		`[{"data":"x","metadata":[]},{bad}]`: {CodeInvalidJSON, 1, 29, "expected a key in double quotes; no entry of the array was accepted"},
 	} {
 		_, result := decodeLogs(body)
 		var e *Error
@@ -160,15 +180,6 @@ func TestRejectionsAreCountedBeyondThoseKept(t *testing.T) {
 	_, result := decodeLogs(strings.Repeat("{}\n", 250))
 	if len(result.Rejected) != 100 || result.RejectedTotal != 250 || result.Rejected[99].Index != 99 {
 		t.Errorf("%d kept of %d", len(result.Rejected), result.RejectedTotal)
-	}
-}
-
-func TestManyBrokenEntriesInOneArrayAreEachMended(t *testing.T) {
-	t.Parallel()
-	body := "[" + strings.Repeat(`{"data":"broken},{"data":"good"},`, 200) + `{"data":"last"}]`
-	logs, result := decodeLogs(body)
-	if len(logs) != 201 || result.RejectedTotal != 200 {
-		t.Errorf("%d good, %d rejected", len(logs), result.RejectedTotal)
 	}
 }
 

@@ -18,9 +18,8 @@ type otlp struct {
 	bad      problem // why the record at hand, or each that shares what is at hand, becomes none
 	resource shared
 	scope    shared
-	spent    int   // bytes of text in the records so far
-	asked    int   // of these, for how many memory was asked
-	refused  error // why the body as a whole gives nothing
+	spent    int // bytes of text in the records so far
+	asked    int // of these, for how many memory was asked
 }
 
 // otlpEntry is a LogRecord without its attributes.
@@ -85,7 +84,7 @@ const askedAtOnce = 256 << 10
 // one.
 func (d *Decoder) OTLPProto(body []byte, def Defaults, emit func(*record.Log)) Result {
 	d.beginOTLP(body, def, emit)
-	if !d.protoRequest(body) && d.otlp.refused == nil {
+	if !d.protoRequest(body) && d.refused == nil {
 		d.refuse(CodeInvalidProtobuf, "the body is not an ExportLogsServiceRequest: a field is cut or malformed")
 	}
 	return d.endOTLP()
@@ -98,7 +97,7 @@ func (d *Decoder) OTLPProto(body []byte, def Defaults, emit func(*record.Log)) R
 func (d *Decoder) OTLPJSON(body []byte, def Defaults, emit func(*record.Log)) Result {
 	d.beginOTLP(body, def, emit)
 	d.scan.depth = jsonPerLevel*d.limits.Depth + jsonAround
-	if !d.jsonRequest() && d.otlp.refused == nil {
+	if !d.jsonRequest() && d.refused == nil {
 		d.start = d.scan.failAt
 		d.refuse(CodeInvalidJSON, d.scan.failure)
 	}
@@ -123,9 +122,6 @@ func (d *Decoder) beginOTLP(body []byte, def Defaults, emit func(*record.Log)) {
 func (d *Decoder) endOTLP() Result {
 	o := d.otlp
 	d.result.mayBeEmpty = true
-	if o.refused != nil {
-		d.result = Result{refused: o.refused}
-	}
 	clear(o.nodes[:cap(o.nodes)])
 	o.resource.release()
 	o.scope.release()
@@ -138,7 +134,7 @@ func (d *Decoder) endOTLP() Result {
 
 // refuse gives up the whole body, for something at start or behind it.
 func (d *Decoder) refuse(code, detail string) {
-	d.otlp.refused = &Error{Code: code, Index: -1, Offset: int64(d.start), Detail: fmt.Sprintf("%s (behind byte %d)", detail, d.start)}
+	d.refused = &Error{Code: code, Index: -1, Offset: int64(d.start), Detail: fmt.Sprintf("%s (behind byte %d)", detail, d.start)}
 }
 
 // finishRecord makes the log of what was read of a record. It is false when the
@@ -148,7 +144,7 @@ func (d *Decoder) finishRecord() bool {
 	if p.code == "" {
 		p = d.makeLog()
 	}
-	if d.otlp.refused != nil {
+	if d.refused != nil {
 		return false
 	}
 	if p.code != "" {
@@ -204,7 +200,7 @@ func (d *Decoder) spend(size int) {
 	}
 	for o.asked < o.spent {
 		if err := d.bodies.room(askedAtOnce); err != nil {
-			o.refused = err
+			d.refused = err
 			return
 		}
 		o.asked += askedAtOnce

@@ -14,7 +14,7 @@ const (
 )
 
 // jsonRequest reads a whole body. Like all below it is false when the body
-// gives nothing; then the scanner's failure or otlp.refused says why.
+// gives nothing; then the scanner's failure or Decoder.refused says why.
 func (d *Decoder) jsonRequest() bool {
 	s := &d.scan
 	if bytes.HasPrefix(s.body, []byte("\xEF\xBB\xBF")) {

@@ -64,6 +64,7 @@ func TestErrorsAreAnsweredByTheTable(t *testing.T) {
 		}{
 			{"not JSON", logs, good, `hello`, 400, "invalid_json", nil},
 			{"half an object", logs, good, `{"data":"a"`, 400, "invalid_json", nil},
+			{"an array with a syntax error", logs, good, `[{"data":"a"},{"data":"b",}]`, 400, "invalid_json", []int64{1, 26}},
 			{"no data", logs, good, `{"message":"a"}`, 400, "missing_field", []int64{0, 0}},
 			{"no title", events, good, `{"channel":"a"}`, 400, "missing_field", []int64{0, 0}},
 			{"no channel", events, good, ` {"title":"a"}`, 400, "missing_field", []int64{0, 1}},

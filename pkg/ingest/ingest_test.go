@@ -458,6 +458,24 @@ func TestLongHeadIsRefused(t *testing.T) {
 	}
 }
 
+func TestArrayWithASyntaxErrorIsRefusedWhole(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
+	answer := b.post("/v1/logs/shop", `[{"data":"a"},{"data":"b",},{"data":"c"}]`)
+	checkProblem(t, answer, http.StatusBadRequest, "invalid_json")
+	var p struct{ Index, Offset int }
+	if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil || p.Index != 1 || p.Offset != 26 {
+		t.Errorf("problem %s", answer.Body)
+	}
+	if got := b.queued(t, "LOGS_0"); len(got) != 0 {
+		t.Errorf("%d messages are on the queue", len(got))
+	}
+	answer = b.post("/v1/logs/shop", `{"data":"after"}`)
+	if got := b.queued(t, "LOGS_0"); answer.Code != http.StatusAccepted || len(got) != 1 {
+		t.Errorf("answer %d, %d messages are on the queue", answer.Code, len(got))
+	}
+}
+
 func TestIdempotencyKeysOfOthersNeverMeet(t *testing.T) {
 	t.Parallel()
 	header := http.Header{"Idempotency-Key": {"k"}}
