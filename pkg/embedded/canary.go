@@ -17,24 +17,26 @@ const (
 
 	defaultCanaryEvery   = 3 * time.Second
 	defaultCanaryTimeout = 3 * time.Second
-	// A slow disk is no reason to restart: only so many probes in a row
-	// without an answer are, unless the server itself has named the fault.
-	canaryStrikes = 3
-	// A fault that a restart does not cure must not become a loop of them:
-	// each next restart waits twice as long, up to this.
-	restartWaitMost = time.Minute
+	// canaryFailures is how many probes in a row must fail before the server is
+	// restarted, so that a slow disk does not cause a restart. One is enough if
+	// the server itself has logged the fault.
+	canaryFailures = 3
+	// maxRestartPause bounds the pause between two restarts. The pause doubles
+	// with each restart, because a restart may not remove the fault.
+	maxRestartPause = time.Minute
 )
 
-// CanaryConfig says how Watch probes the server.
+// CanaryConfig configures Watch.
 type CanaryConfig struct {
 	// Every is the time between two probes. Default 3 s.
 	Every time.Duration
 	// Timeout is how long a probe waits for its acknowledgement. Default 3 s.
 	Timeout time.Duration
-	// Room tells why the volume has no room now, or nil. Without room nothing
-	// is probed or restarted: neither would help. Default: there always is.
+	// Room returns an error while the volume is full. Meanwhile the server is
+	// neither probed nor restarted, because neither would help. Default: the
+	// volume is never full.
 	Room func() error
-	// Logger takes what was found and done. Default: none is kept.
+	// Logger receives what was found and done. Default: it is discarded.
 	Logger *slog.Logger
 }
 
@@ -53,23 +55,23 @@ func (c *CanaryConfig) setDefaults() {
 	}
 }
 
-// canary is the loop of Watch; only its goroutine touches it.
+// canary is the state of Watch. Only the goroutine of Watch uses it.
 type canary struct {
-	n       *NATS
-	cfg     CanaryConfig
-	js      jetstream.JetStream
-	made    bool          // the canary's stream is there
-	strikes int           // probes in a row without an acknowledgement
-	wait    time.Duration // from the last restart to the next
-	next    time.Time     // no restart before
+	n        *NATS
+	cfg      CanaryConfig
+	js       jetstream.JetStream
+	created  bool          // the canary's stream exists
+	failures int           // probes in a row without an acknowledgement
+	pause    time.Duration // between the last restart and the next
+	next     time.Time     // no restart before this time
 }
 
-// Watch publishes a few bytes to a stream of its own from time to time, and
-// restarts the server when it is stuck and the volume has room. A server whose
-// disk was full answers nothing any more and does not recover by itself; each
-// stream is stuck for itself, so the server's own word counts beside the
-// probe. Watch runs until ctx ends and a probe
-// under way is answered. Stop the server after it.
+// Watch regularly publishes a few bytes to a stream of its own. It restarts the
+// server if the server is stuck and the volume has room: after its disk was
+// full, a server answers nothing and does not recover by itself. Each stream
+// can be stuck alone, so the server's log lines count beside the probe. Watch
+// runs until ctx ends and the current probe is answered. Stop the server after
+// Watch has returned.
 func (n *NATS) Watch(ctx context.Context, cfg CanaryConfig) error {
 	cfg.setDefaults()
 	nc, err := nats.Connect(n.URL(), n.InProcess(), nats.Name(canaryName), nats.RetryOnFailedConnect(true),
@@ -82,23 +84,23 @@ func (n *NATS) Watch(ctx context.Context, cfg CanaryConfig) error {
 	if err != nil {
 		return fmt.Errorf("embedded queue: canary: %w", err)
 	}
-	c := &canary{n: n, cfg: cfg, js: js, wait: cfg.Every}
+	c := &canary{n: n, cfg: cfg, js: js, pause: cfg.Every}
 	ticker := time.NewTicker(cfg.Every)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			c.look(ctx)
+			c.check(ctx)
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// look probes once and restarts the server where that is due. Without room it
-// does neither: a server that is asked to make a stream on a full disk keeps
-// the stream's file open for ever (nats-server 2.15.2), one for each attempt.
-func (c *canary) look(ctx context.Context) {
+// check probes the server once and restarts it if that is due. While the volume
+// is full it does neither: nats-server 2.15.2 never closes the file of a stream
+// that it could not create on a full disk, so each attempt would leak a file.
+func (c *canary) check(ctx context.Context) {
 	if c.cfg.Room() != nil {
 		return
 	}
@@ -106,71 +108,66 @@ func (c *canary) look(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	c.judge(err)
-	now := time.Now()
-	switch {
-	case c.strikes >= canaryStrikes && !now.Before(c.next):
-		c.restart(ctx, err)
-	case c.strikes == 0 && now.After(c.next.Add(c.wait)):
-		c.wait = c.cfg.Every // the last restart is long ago: the next may come soon
-	}
-}
-
-// judge counts what a probe found.
-func (c *canary) judge(err error) {
 	switch {
 	case c.n.stuck():
-		c.strikes = canaryStrikes
+		c.failures = canaryFailures
 	case err == nil:
-		c.strikes = 0
+		c.failures = 0
 	default:
-		c.strikes++
+		c.failures++
+	}
+	now := time.Now()
+	switch {
+	case c.failures >= canaryFailures && !now.Before(c.next):
+		c.restart(ctx, err)
+	case c.failures == 0 && now.After(c.next.Add(c.pause)):
+		c.pause = c.cfg.Every // the last restart was long ago, so the next may come soon
 	}
 }
 
-// probe is nil when the server has put the canary on disk. It is seen through
-// when ctx ends: a server that is stopped while it makes a stream leaves the
-// stream's goroutines behind.
+// probe returns nil once the server has written the canary to disk. It goes on
+// after ctx ends, because a server that is stopped while it creates a stream
+// leaks the stream's goroutines.
 func (c *canary) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
 	defer cancel()
-	if !c.made {
-		if err := c.make(ctx); err != nil {
+	if !c.created {
+		if err := c.create(ctx); err != nil {
 			return err
 		}
 	}
 	_, err := c.js.Publish(ctx, canarySubject, []byte(canaryName), jetstream.WithRetryAttempts(0))
-	c.made = err == nil // the stream itself may be what is missing
+	c.created = err == nil // the stream itself may be missing
 	return err
 }
 
-// make makes the stream that keeps the last canary only.
-func (c *canary) make(ctx context.Context) error {
+// create creates the stream, which keeps only the last canary.
+func (c *canary) create(ctx context.Context) error {
 	_, err := c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: canaryName, Subjects: []string{canarySubject}, Storage: jetstream.FileStorage,
 		Description: "the last probe of whether the queue can write", MaxMsgs: 1,
 	})
-	c.made = err == nil
+	c.created = err == nil
 	return err
 }
 
-// restart restarts the server, and says when it may be done again.
+// restart restarts the server and sets the time of the next restart.
 func (c *canary) restart(ctx context.Context, found error) {
 	log := c.cfg.Logger
 	if found == nil {
 		found = errors.New("a stream's file could not be written")
 	}
-	log.Warn("embedded queue is stuck and is restarted", "err", found)
+	log.Warn("embedded queue was stuck; restarting it", "err", found)
 	began := time.Now()
-	err := c.n.Restart(ctx) // as long as reading the store back takes
-	took := time.Since(began)
-	c.next, c.wait = time.Now().Add(c.wait), min(2*c.wait, restartWaitMost)
+	err := c.n.Restart(ctx) // takes as long as reading the stored messages
+	elapsed := time.Since(began)
+	c.next, c.pause = time.Now().Add(c.pause), min(2*c.pause, maxRestartPause)
 	if err != nil && ctx.Err() == nil {
-		log.Error("embedded queue did not come back; it is tried again", "err", err, "retry_in", time.Until(c.next))
+		log.Error("embedded queue was not restarted; it will be tried again", "err", err, "retry_in", time.Until(c.next))
 	}
 	if err != nil {
 		return
 	}
-	c.strikes = 0
-	log.Info("embedded queue restarted", "elapsed", took)
+	c.failures = 0
+	log.Info("embedded queue restarted", "elapsed", elapsed)
 }

@@ -8,18 +8,18 @@ import (
 	"sync/atomic"
 )
 
-// serverLog hands the server's lines to slog. Notices tell of every start and
-// stream, so they count as debug here. A fatal line would end nats-server's
-// own program; here it fails StartNATS.
+// serverLog writes the server's log lines to slog. Notices are written at debug
+// level, because the server logs one for every start and stream. A fatal line
+// would end the nats-server program; here it makes StartNATS fail.
 type serverLog struct {
 	to    *slog.Logger
 	first atomic.Pointer[string] // the first fatal line
 	stuck atomic.Bool            // a stream's file could not be written
 }
 
-// writeErrorLine is in the line by which the server says, once a stream, that
-// it could not write a file. From then on it refuses all that comes for the
-// stream without an answer, until it is started anew.
+// writeErrorLine is part of the line that the server logs, once for each
+// stream, when it could not write the stream's file. From then on the server
+// drops all messages for the stream without an answer, until it is restarted.
 const writeErrorLine = "Critical write error"
 
 func (l *serverLog) Noticef(format string, args ...any) { l.write(slog.LevelDebug, format, args) }
@@ -45,10 +45,10 @@ func (l *serverLog) write(level slog.Level, format string, args []any) {
 	if !l.to.Enabled(ctx, level) {
 		return
 	}
-	l.to.Log(ctx, level, "embedded queue reported", "line", fmt.Sprintf(format, args...))
+	l.to.Log(ctx, level, "embedded queue logged a line", "line", fmt.Sprintf(format, args...))
 }
 
-// fatal is the first fatal line, or "" when there was none.
+// fatal is the first fatal line, or "" if there was none.
 func (l *serverLog) fatal() string {
 	if line := l.first.Load(); line != nil {
 		return *line

@@ -1,11 +1,9 @@
 // Package embedded runs the queue, a NATS server with JetStream, inside this
 // process: for the standalone program and for tests.
 //
-// It sits beside the services, never between them: they connect to it as they
-// would to a cluster. A newcomer's usual mistake is to keep JetStream's own
-// default of syncing every two minutes; here every acknowledged message is on
-// disk before its acknowledgement, because the rest of the system relies on
-// exactly that.
+// The services connect to it as they would to a cluster. JetStream by default
+// syncs its files every two minutes. This server syncs every message before it
+// acknowledges it, because the rest of Logboom relies on that.
 package embedded
 
 import (
@@ -24,43 +22,44 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/logboom/logboom/pkg/embedded/internal/folderlock"
 )
 
 const (
 	defaultHost       = "127.0.0.1"
 	defaultMaxPayload = 8 << 20
 	minStore          = 64 << 20
-	// Consumers keep their state in memory; this is far above what a hundred
-	// of them take.
+	// Consumers keep their state in memory. A hundred of them need far less.
 	maxMemory = 256 << 20
-	// The server listens before Start returns, so this only bounds a fault.
+	// The server listens before Start returns, so only a fault takes this long.
 	readyTimeout = 5 * time.Second
-	// A process that stands still for a while comes late to both of its ends of
-	// a connection: the default of 2 s would have it refuse itself.
+	// If this process is paused for a while, both ends of its own connection are
+	// late. With the default of 2 s the server would then refuse its own process.
 	authTimeout = 30 * time.Second
 )
 
-// errNotRunning: the server is stopped, or a Restart did not bring it back.
-var errNotRunning = errors.New("embedded queue: the server does not run")
+// errNotRunning is returned after Stop, and after a Restart that failed.
+var errNotRunning = errors.New("embedded queue: the server is not running")
 
-// NATSConfig says how the server of this process runs.
+// NATSConfig configures the server.
 type NATSConfig struct {
-	// DataDir is the folder that JetStream stores in. It is made when missing
-	// and belongs to one server at a time.
+	// DataDir is the folder of JetStream's files. It is created if it is missing
+	// and is locked while the server runs.
 	DataDir string
 	// Host is the address to listen on. Default 127.0.0.1.
 	Host string
-	// Port to listen on; 0 takes a free one.
+	// Port to listen on; 0 chooses a free one.
 	Port int
 	// MaxPayload is the largest message in bytes. Default 8 MiB.
 	MaxPayload int
-	// MaxStore is the most that JetStream may store, in bytes. Default 70 % of
-	// the capacity of DataDir's volume: a full volume stops the server for
-	// good, a full store only refuses messages.
+	// MaxStore limits what JetStream stores, in bytes. Default 70 % of the
+	// capacity of DataDir's volume. A full store only refuses messages, but a
+	// full volume stops the server until it is restarted.
 	MaxStore int64
-	// Token is what a connection must present. Default: random, of this run.
+	// Token is the password of connections. Default: random for each run.
 	Token string
-	// Logger takes the server's own lines. Default: none are kept.
+	// Logger receives the server's own log lines. Default: they are discarded.
 	Logger *slog.Logger
 }
 
@@ -87,7 +86,7 @@ func (c *NATSConfig) setDefaults() error {
 	return nil
 }
 
-// Validate names the first setting that cannot work.
+// Validate returns an error that names the first invalid field.
 func (c NATSConfig) Validate() error {
 	switch {
 	case c.DataDir == "":
@@ -104,26 +103,27 @@ func (c NATSConfig) Validate() error {
 
 // NATS is a running server. Stop it before the process ends.
 type NATS struct {
-	cfg     NATSConfig // complete, with the port that was taken
+	cfg     NATSConfig // with defaults, and with the port that was chosen
 	addr    string
-	lock    *folderLock
+	lock    *folderlock.Lock
 	running atomic.Pointer[instance]
-	turn    chan struct{} // one: whoever holds its token starts or stops the server
+	turn    chan struct{} // capacity 1: only the holder of its token starts or stops the server
 	stop    func()
-	stopped chan struct{} // closed when nothing of the server runs any more
+	stopped chan struct{} // closed when the server has stopped for good
 
 	restarts atomic.Uint64
 }
 
-// instance is a server from its start to its stop.
+// instance is one run of the server, from its start to its stop.
 type instance struct {
 	srv   *server.Server
 	lines *serverLog
 }
 
-// StartNATS starts the server and returns when it takes connections, which
-// includes reading back what DataDir holds: that is not cut short, and a ctx
-// that ends meanwhile only makes it an error. Later ctx does not matter.
+// StartNATS starts the server and returns when it accepts connections. Before
+// that the server reads what DataDir holds. This cannot be interrupted: if ctx
+// ends meanwhile, StartNATS finishes reading and returns an error. After
+// StartNATS has returned, ctx has no effect.
 func StartNATS(ctx context.Context, cfg NATSConfig) (*NATS, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
@@ -134,28 +134,28 @@ func StartNATS(ctx context.Context, cfg NATSConfig) (*NATS, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}
-	lock, err := lockFolder(cfg.DataDir)
+	lock, err := folderlock.Acquire(cfg.DataDir, "queue.lock", 0)
 	if err != nil {
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}
-	first, err := launch(ctx, cfg)
+	first, err := startServer(ctx, cfg)
 	if err != nil {
-		lock.release()
+		lock.Release()
 		return nil, fmt.Errorf("embedded queue: %w", err)
 	}
 	return newNATS(first, cfg, lock), nil
 }
 
-// launch starts a server, unless ctx ends first. Where that fails, nothing of
-// it is left. The server cannot be stopped while it reads its store back.
-func launch(ctx context.Context, cfg NATSConfig) (*instance, error) {
+// startServer starts a server, unless ctx ends first. After an error nothing of
+// the server is left running.
+func startServer(ctx context.Context, cfg NATSConfig) (*instance, error) {
 	srv, err := server.NewServer(options(cfg))
 	if err != nil {
 		return nil, err
 	}
 	i := &instance{srv: srv, lines: &serverLog{to: cfg.Logger}}
 	srv.SetLoggerV2(i.lines, false, false, false)
-	srv.Start() // returns once it listens; a shutdown beside it would race with it
+	srv.Start() // returns once it listens; a shutdown before that would race with it
 	if err = context.Cause(ctx); err == nil {
 		err = i.ready()
 	}
@@ -166,24 +166,24 @@ func launch(ctx context.Context, cfg NATSConfig) (*instance, error) {
 	return i, nil
 }
 
-// ready tells why a started server is of no use.
+// ready returns an error if the started server does not work.
 func (i *instance) ready() error {
 	if fatal := i.lines.fatal(); fatal != "" {
 		return errors.New(fatal)
 	}
 	if !i.srv.ReadyForConnections(readyTimeout) || !i.srv.JetStreamEnabled() {
-		return errors.New("the server does not take connections; its log lines say why")
+		return errors.New("the server does not accept connections; its log lines say why")
 	}
 	return nil
 }
 
-// shutdown ends the server and waits until nothing of it runs any more.
+// shutdown stops the server and waits until it has stopped.
 func (i *instance) shutdown() {
 	i.srv.Shutdown()
 	i.srv.WaitForShutdown()
 }
 
-func newNATS(first *instance, cfg NATSConfig, lock *folderLock) *NATS {
+func newNATS(first *instance, cfg NATSConfig, lock *folderlock.Lock) *NATS {
 	n := &NATS{cfg: cfg, lock: lock, turn: make(chan struct{}, 1), stopped: make(chan struct{})}
 	if addr, ok := first.srv.Addr().(*net.TCPAddr); ok {
 		n.cfg.Port = addr.Port
@@ -195,14 +195,14 @@ func newNATS(first *instance, cfg NATSConfig, lock *folderLock) *NATS {
 	return n
 }
 
-// end stops the server for good: it never gives its turn back.
+// end stops the server for good. It keeps the turn, so no Restart follows.
 func (n *NATS) end() {
 	defer close(n.stopped)
 	<-n.turn
 	if last := n.running.Swap(nil); last != nil {
 		last.shutdown()
 	}
-	n.lock.release()
+	n.lock.Release()
 }
 
 func options(cfg NATSConfig) *server.Options {
@@ -223,11 +223,11 @@ func options(cfg NATSConfig) *server.Options {
 		JetStreamMaxStore:      cfg.MaxStore,
 		JetStreamMaxMemory:     maxMemory,
 		DisableJetStreamBanner: true,
-		NoSigs:                 true, // Go's own handlers decide when this process ends
+		NoSigs:                 true, // this process handles its signals itself
 	}
 }
 
-// URL is the address to connect to, with the token in it: never log it.
+// URL is the address to connect to. It contains the token: never log it.
 func (n *NATS) URL() string {
 	u := url.URL{Scheme: "nats", User: url.User(n.cfg.Token), Host: n.addr}
 	return u.String()
@@ -239,25 +239,61 @@ func (n *NATS) Addr() string { return n.addr }
 // Port is the port that the server listens on.
 func (n *NATS) Port() int { return n.cfg.Port }
 
-// MaxStore is the most that JetStream stores, in bytes: what the streams'
-// limits may add up to.
+// MaxStore is the limit of what JetStream stores, in bytes. The limits of all
+// streams together must not exceed it.
 func (n *NATS) MaxStore() int64 { return n.cfg.MaxStore }
 
-// InProcess makes a connection to URL go through memory in place of a socket,
-// also after a Restart.
+// InProcess is an option that makes a connection to URL use memory instead of a
+// socket, also after a Restart.
 func (n *NATS) InProcess() nats.Option { return nats.InProcessServer(n) }
 
-// InProcessConn is for InProcess: a connection to the server that runs now.
+// InProcessConn connects to the server that runs now. It serves InProcess.
 func (n *NATS) InProcessConn() (net.Conn, error) {
-	now := n.running.Load()
-	if now == nil {
+	current := n.running.Load()
+	if current == nil {
 		return nil, errNotRunning
 	}
-	return now.srv.InProcessConn()
+	return current.srv.InProcessConn()
 }
 
-// Stop ends the server: connections are closed and files are synced. It may
-// be called more than once; when ctx ends first the server still stops.
+// Restart stops the server and starts it again with the same folder, port and
+// token, so that clients reconnect by themselves. A stream whose file could not
+// be written works again after it. Nothing that was acknowledged is lost. After
+// an error the server may not be running; Restart may then be called again.
+func (n *NATS) Restart(ctx context.Context) error {
+	select {
+	case <-n.turn:
+	case <-n.stopped:
+		return errNotRunning
+	case <-ctx.Done():
+		return fmt.Errorf("embedded queue: restart: %w", context.Cause(ctx))
+	}
+	defer func() { n.turn <- struct{}{} }()
+	if before := n.running.Swap(nil); before != nil {
+		before.shutdown()
+	}
+	next, err := startServer(ctx, n.cfg)
+	if err != nil {
+		return fmt.Errorf("embedded queue: restart: %w", err)
+	}
+	n.running.Store(next)
+	n.restarts.Add(1)
+	return nil
+}
+
+// Restarts counts the restarts that succeeded.
+func (n *NATS) Restarts() uint64 { return n.restarts.Load() }
+
+// stuck reports whether the server is not running, or has logged that it could
+// not write a stream's file.
+func (n *NATS) stuck() bool {
+	current := n.running.Load()
+	return current == nil || current.lines.stuck.Load()
+}
+
+// Stop closes all connections, syncs the files and stops the server. It may be
+// called more than once. If ctx ends first, Stop returns an error and the server
+// still stops.
 func (n *NATS) Stop(ctx context.Context) error {
 	n.stop()
 	select {

@@ -175,13 +175,13 @@ func TestStartNATSTellsWhyItCannot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, cfg := range map[string]embedded.NATSConfig{
-		"is in use by another server": used,
-		"DataDir is empty":            {},
-		"Port is 70000":               {DataDir: t.TempDir(), Port: 70000},
-		"MaxPayload is -1":            {DataDir: t.TempDir(), MaxPayload: -1},
-		"MaxStore is 5":               {DataDir: t.TempDir(), MaxStore: 5},
-		"address already in use":      {DataDir: t.TempDir(), Port: running.Port()},
-		"not a directory":             {DataDir: file},
+		"is in use by process ":  used,
+		"DataDir is empty":       {},
+		"Port is 70000":          {DataDir: t.TempDir(), Port: 70000},
+		"MaxPayload is -1":       {DataDir: t.TempDir(), MaxPayload: -1},
+		"MaxStore is 5":          {DataDir: t.TempDir(), MaxStore: 5},
+		"address already in use": {DataDir: t.TempDir(), Port: running.Port()},
+		"not a directory":        {DataDir: file},
 	} {
 		n, err := embedded.StartNATS(testContext(t), cfg)
 		if err == nil {

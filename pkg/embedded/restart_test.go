@@ -17,7 +17,7 @@ import (
 func watch(t *testing.T, n *embedded.NATS, cfg embedded.CanaryConfig) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1) // one: Watch returns once
+	done := make(chan error, 1) // capacity 1: Watch returns once
 	go func() { done <- n.Watch(ctx, cfg) }()
 	t.Cleanup(func() {
 		cancel()
@@ -55,11 +55,11 @@ func TestRestartKeepsPortMessagesAndConnections(t *testing.T) {
 	}
 }
 
-// reconnecting is a connection that comes back however long that takes, and
-// tells of it.
+// reconnecting returns a connection that reconnects however long that takes, and
+// a channel that receives a value after it has reconnected.
 func reconnecting(t *testing.T, n *embedded.NATS, options ...nats.Option) (jetstream.JetStream, <-chan struct{}) {
 	t.Helper()
-	back := make(chan struct{}, 1) // one: whether it came back, not how often
+	back := make(chan struct{}, 1) // capacity 1: whether it reconnected, not how often
 	options = append(options, nats.Timeout(attempt), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectHandler(func(*nats.Conn) {
 		select {
 		case back <- struct{}{}:
@@ -97,8 +97,8 @@ func TestRestartThatFailsMayBeTriedAgain(t *testing.T) {
 	receive(t, came, "the server comes back")
 }
 
-// restartLog keeps what Watch logs of restarts: when each began, and how long
-// it took, which counts for nothing where it failed.
+// restartLog receives what Watch logs about restarts: when each began and how
+// long it took, which is 0 if it failed.
 type restartLog struct {
 	t     *testing.T
 	began chan time.Time
@@ -111,7 +111,7 @@ func (l restartLog) WithGroup(string) slog.Handler            { return l }
 
 func (l restartLog) Handle(_ context.Context, r slog.Record) error {
 	switch r.Message {
-	case "embedded queue is stuck and is restarted":
+	case "embedded queue was stuck; restarting it":
 		l.began <- r.Time
 	case "embedded queue restarted":
 		r.Attrs(func(a slog.Attr) bool {
@@ -128,7 +128,7 @@ func (l restartLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func TestWatchSpacesRestartsThatDoNotHelp(t *testing.T) {
+func TestWatchDoublesThePauseBetweenRestartsThatDoNotHelp(t *testing.T) {
 	t.Parallel()
 	const every, restarts = 20 * time.Millisecond, 5
 	n := start(t, onAPort(t))

@@ -5,13 +5,13 @@ import (
 	"syscall"
 )
 
-// Volume is how large a file system is and what is left of it.
+// Volume is the size of a file system and what is free of it.
 type Volume struct {
 	Total int64 // bytes
-	Free  int64 // bytes that are left to whoever is not root
-	// Used is the share in use, from 0 to 1, as df shows it: what is kept back
-	// for root counts neither as used nor as free. It is that of the inodes
-	// where these run out first.
+	Free  int64 // bytes that a process without root's rights can use
+	// Used is the share in use, from 0 to 1, as df shows it: the blocks that are
+	// reserved for root count neither as used nor as free. If a larger share of
+	// the inodes is in use, Used is that share.
 	Used float64
 }
 
@@ -29,7 +29,7 @@ func VolumeOf(dir string) (Volume, error) {
 	}, nil
 }
 
-// share is what is used of both together; 0 where a file system does not count.
+// share is used / (used + free), or 0 if the file system counts neither.
 func share(used, free uint64) float64 {
 	if used+free == 0 {
 		return 0

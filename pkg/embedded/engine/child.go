@@ -16,24 +16,23 @@ import (
 	"time"
 )
 
-// childMode is the environment variable that makes a process the child. Its
-// value says nothing secret.
+// childMode is the environment variable that makes a process the child.
 const childMode = "LOGBOOM_ENGINE_CHILD"
 
-// The child's files behind the three standard ones.
+// The child's file descriptors after the three standard ones.
 const (
 	socketFD  = 3 // the listening socket
-	controlFD = 4 // from the parent: the spec, then perhaps `stop`, at last the end
+	controlFD = 4 // from the parent: the spec, then possibly stopWord, then the end
 	reportFD  = 5 // to the parent: one report
 )
 
-// report is the child's only message.
+// report is the only message of the child.
 type report struct {
 	Failure string // empty when the engine answers
 }
 
-// stopWord asks for an orderly end. The end of the pipe without it means that
-// the parent is gone.
+// stopWord asks the child to end in order. If the pipe ends without it, the
+// parent is gone.
 const stopWord = "stop\n"
 
 // child is one run of the engine's process, seen from the parent.
@@ -41,8 +40,8 @@ type child struct {
 	cmd      *exec.Cmd
 	control  *os.File
 	started  time.Time
-	lastLine atomic.Pointer[string] // of its output, for the error when it dies at once
-	exited   chan struct{}          // closed when the process is gone; err is set before
+	lastLine atomic.Pointer[string] // of its output, for the error if it ends before its report
+	exited   chan struct{}          // closed when the process has ended; err is set before that
 	err      error
 }
 
@@ -51,12 +50,12 @@ func (e *Engine) spawn(ctx context.Context) (*child, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.config.StartTimeout, fmt.Errorf("no answer within %s", e.config.StartTimeout))
 	defer cancel()
 	c := &child{started: time.Now(), exited: make(chan struct{})}
-	reports, err := e.launch(c)
+	reports, err := e.startProcess(c)
 	if err != nil {
 		return nil, err
 	}
 	defer reports.Close()
-	answer := make(chan error, 1) // capacity 1: its sender never waits
+	answer := make(chan error, 1) // capacity 1: the sender never blocks
 	go func() { answer <- c.readReport(reports) }()
 	select {
 	case err = <-answer:
@@ -71,9 +70,9 @@ func (e *Engine) spawn(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// launch starts the process with its three pipes and returns the one on which
-// the report will come.
-func (e *Engine) launch(c *child) (reports *os.File, err error) {
+// startProcess starts the process with its three pipes and returns the pipe of
+// the report.
+func (e *Engine) startProcess(c *child) (reports *os.File, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -101,14 +100,14 @@ func (e *Engine) launch(c *child) (reports *os.File, err error) {
 		controlWrite.Close()
 		return nil, fmt.Errorf("start %s: %w", self, err)
 	}
-	// A child that died at once shows in the report that does not come.
+	// If the child has ended already, no report follows, which is an error.
 	_ = json.NewEncoder(controlWrite).Encode(e.config.spec())
 	return reports, nil
 }
 
 // run starts the process and waits for its end in the background. Both happen
-// on one locked thread, because Linux sends the death signal when the thread
-// ends that started the child, not the process.
+// on one locked thread, because Linux sends the parent's death signal when the
+// thread that started the child ends.
 func (c *child) run() error {
 	started := make(chan error)
 	go func() {
@@ -125,7 +124,7 @@ func (c *child) run() error {
 	return <-started
 }
 
-// readReport waits for the report, or for the end of the child without one.
+// readReport waits for the report, or until the child ends without one.
 func (c *child) readReport(from io.Reader) error {
 	var r report
 	err := json.NewDecoder(io.LimitReader(from, 64<<10)).Decode(&r)
@@ -136,34 +135,34 @@ func (c *child) readReport(from io.Reader) error {
 		return errors.New(r.Failure)
 	}
 	<-c.exited
-	said := ""
+	output := ""
 	if line := c.lastLine.Load(); line != nil {
-		said = ": " + *line
+		output = ": " + *line
 	}
-	return fmt.Errorf("the engine process ended before it answered (%v)%s; does main, or TestMain, call engine.Main first?", c.err, said)
+	return fmt.Errorf("the engine process ended before it answered (%v)%s; does main, or TestMain, call engine.Main first?", c.err, output)
 }
 
-// askToStop asks for an orderly end.
+// askToStop asks the child to end in order.
 func (c *child) askToStop() {
-	_, _ = io.WriteString(c.control, stopWord) // fails only when the child is gone
+	_, _ = io.WriteString(c.control, stopWord) // fails only if the child is gone
 	c.control.Close()
 }
 
-// destroy kills the process and waits until it is gone.
+// destroy kills the process and waits for its end.
 func (c *child) destroy() {
-	_ = c.cmd.Process.Kill() // fails only when the child is gone
+	_ = c.cmd.Process.Kill() // fails only if the child is gone
 	c.control.Close()
 	<-c.exited
 }
 
-// lines forwards the child's output to the log, a line at a time.
+// lines writes the child's output to the log, line by line.
 type lines struct {
 	child  *child
 	logger *slog.Logger
 	rest   []byte
 }
 
-// maxLine bounds a line of the engine; statements in its errors can be long.
+// maxLine bounds a line in bytes, because errors can contain long statements.
 const maxLine = 4 << 10
 
 func (l *lines) Write(p []byte) (int, error) {
@@ -173,28 +172,28 @@ func (l *lines) Write(p []byte) (int, error) {
 		if advance == 0 {
 			break
 		}
-		l.forward(line)
+		l.log(line)
 		l.rest = l.rest[advance:]
 	}
 	if len(l.rest) > maxLine {
-		l.forward(l.rest)
+		l.log(l.rest)
 		l.rest = nil
 	}
 	return len(p), nil
 }
 
-func (l *lines) forward(line []byte) {
+func (l *lines) log(line []byte) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 || isNoise(line) {
 		return
 	}
 	text := string(line[:min(len(line), maxLine)])
 	l.child.lastLine.Store(&text)
-	l.logger.Warn("engine process reported", "line", text)
+	l.logger.Warn("engine process logged a line", "line", text)
 }
 
-// isNoise recognises stacks without names, the line behind them, and that a
-// query was cancelled because its client left.
+// isNoise reports whether a line is part of a stack trace without names, or says
+// that a query was cancelled because its client disconnected.
 func isNoise(line []byte) bool {
 	return bytes.Contains(line, []byte(" @ 0x")) ||
 		bytes.HasPrefix(line, []byte("(version ")) ||

@@ -8,8 +8,6 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine"
 )
 
-// What a merge leaves that failed on the disk keeps ClickHouse from starting,
-// unless it is put aside: two parts that have some blocks in common.
 func TestEngineStartsOverPartsThatOverlap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,48 +12,52 @@ import (
 	"time"
 )
 
-// Config is what an operator can say about the embedded engine.
+// Config configures the embedded engine.
 type Config struct {
-	// Library is the path of libchdb. Default: the one that `make engine` put
-	// into the cache folder.
+	// Library is the path of libchdb. Default: the file that `make engine` has
+	// downloaded into the cache folder.
 	Library string
-	// Digest is the SHA-256 of Library in hexadecimal. It is needed only for a
-	// library that is not the pinned release. Default: the pinned one.
+	// Digest is the SHA-256 of Library in hexadecimal. It is needed only if
+	// Library is not the pinned release. Default: the digest of that release.
 	Digest string
-	// DataDir holds the data; it is made when missing and locked while the
-	// engine runs. Required.
+	// DataDir is the folder of the data. It is created if it is missing and is
+	// locked while the engine runs. Required.
 	DataDir string
-	// Addr is where to listen. Only loopback is accepted, for the connection is
-	// not encrypted. Default 127.0.0.1:0, a free port.
+	// Addr is the address to listen on. It must be a loopback address, because
+	// the connection is not encrypted. Default 127.0.0.1:0, a free port.
 	Addr string
-	// Password of the user `default`. Default: a random one for this run.
+	// Password of the user `default`. Default: random for each run.
 	Password string
-	// MemoryLimit bounds the engine's memory in bytes; a query that would
+	// MemoryLimit bounds the engine's memory in bytes. A query that would
 	// exceed it fails. Default: half of the machine's memory.
 	MemoryLimit int64
-	// Threads is how many threads a query may use. Default: one a core, at most 4.
+	// Threads is how many threads a query may use. Default: one per core, at
+	// most 4.
 	Threads int
-	// Statements is how many run at once; 64 more may wait for 10 s. Default 8.
+	// Statements is how many statements run at once; 64 more wait up to 10 s.
+	// Default 8.
 	Statements int
-	// MaxBodyBytes bounds the body of a request, packed and unpacked. Default 1 GiB.
+	// MaxBodyBytes bounds the body of a request, both compressed and
+	// decompressed. Default 1 GiB.
 	MaxBodyBytes int64
-	// StartTimeout bounds one start of the child, the check of the library
-	// included. Default 60 s.
+	// StartTimeout bounds one start of the child, including the check of the
+	// library. Default 60 s.
 	StartTimeout time.Duration
-	// LockTimeout is how long a start waits for another engine to let the data
-	// folder go. Default 5 s: a child whose parent was killed ends in less.
+	// LockTimeout is how long a start waits until another engine releases the
+	// data folder. Default 5 s: a child whose parent was killed ends sooner.
 	LockTimeout time.Duration
-	// DrainTimeout is how long Stop lets running statements finish before it
+	// DrainTimeout is how long Stop waits for running statements before it
 	// kills the queries among them. Default 20 s.
 	DrainTimeout time.Duration
-	// Logger takes what the engine reports. Default slog.Default().
+	// Logger receives the engine's log lines. Default slog.Default().
 	Logger *slog.Logger
 }
 
-// withDefaults completes the configuration and names the field that is wrong.
+// withDefaults returns the configuration with defaults filled in, or an error
+// that names the first invalid field.
 func (c Config) withDefaults() (Config, error) {
 	if c.DataDir == "" {
-		return c, errors.New("data folder: none given: name one for the engine to keep its data in")
+		return c, errors.New("data folder: none given: name a folder for the engine's data")
 	}
 	var err error
 	if c.DataDir, err = filepath.Abs(c.DataDir); err != nil { // the library needs an absolute path
@@ -90,8 +94,9 @@ func requireLoopback(addr string) error {
 	return nil
 }
 
-// spec is what the parent tells the child. It travels through a pipe, because
-// arguments and environment of a process can be read by others.
+// spec is the part of Config that the parent sends to the child. It is sent
+// through a pipe, because other users can read the arguments and the environment
+// of a process.
 type spec struct {
 	Library      string
 	Digest       string
@@ -114,7 +119,7 @@ func (c Config) spec() spec {
 	}
 }
 
-// makeDataDir makes the folder for its owner alone.
+// makeDataDir creates the folder; only its owner can read it.
 func (c Config) makeDataDir() error {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data folder: %w", err)

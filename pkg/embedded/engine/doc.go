@@ -1,21 +1,21 @@
-// Package engine runs ClickHouse through libchdb in a child process and serves
-// ClickHouse's HTTP interface for it on loopback, so that the laptop and the
-// cluster are used through the same client, clickhouse-go.
+// Package engine runs ClickHouse as a library (libchdb) in a child process and
+// serves ClickHouse's HTTP interface for it on loopback. So the same client,
+// clickhouse-go, works on a laptop and with a cluster.
 //
 //	parent: Start ─▶ listener, data folder ─▶ child ─▶ ready ─▶ URL
 //	                       ▲                    │ crash
 //	                       └──── backoff ◀──────┘        Stop: drain, close, exit
 //
-// The child is the same binary in another mode, so a crash inside the engine
-// is a restart and not the end of everything. The parent keeps the listening
-// socket: address and password outlive the child, and requests that come
-// during a restart wait for it. The child dies with its parent, whatever kills
-// the parent.
+// The child is the same program in another mode, so a crash of the engine
+// restarts the child and does not end the process. The parent keeps the
+// listening socket: address and password do not change when the child is
+// restarted, and requests that arrive meanwhile wait. The child ends when its
+// parent ends, for whatever reason.
 //
-// What a newcomer gets wrong: [Main] must be the first call of main and of
-// TestMain. Without it the child is an ordinary copy of the program.
+// [Main] must be the first call of main and of TestMain. Without it the child
+// would run the program itself.
 //
-// The library is a file of 566 MB outside the tree. The program in fetch puts
-// it into the cache folder; its digest is pinned and checked each time before
-// it is loaded, because loading it runs its code.
+// The library is a file of 566 MB outside the source tree. The program in the
+// folder fetch downloads it into the cache folder. Its digest is pinned and is
+// checked before each load, because loading it runs its code.
 package engine

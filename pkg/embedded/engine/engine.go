@@ -13,23 +13,23 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Engine is a running ClickHouse in a child process, kept running.
+// Engine is ClickHouse in a child process, which is restarted when it ends.
 type Engine struct {
 	config Config
 	addr   string
-	socket *os.File // the listening socket, handed to each child in turn
+	socket *os.File // the listening socket; each child inherits it
 
 	pid  atomic.Int64
-	stop context.CancelFunc // asks for an orderly end
-	kill context.CancelFunc // asks for the end at once
-	done chan struct{}      // closed when nothing of the engine is left
+	stop context.CancelFunc // ends the child in order
+	kill context.CancelFunc // kills the child
+	done chan struct{}      // closed when the engine has stopped
 }
 
-// Start starts the engine and waits until it answers. The context bounds the
-// start alone; the engine runs until Stop.
+// Start starts the engine and waits until it answers. ctx bounds only the start;
+// the engine runs until Stop.
 func Start(ctx context.Context, config Config) (*Engine, error) {
 	if os.Getenv(childMode) != "" {
-		return nil, errors.New("start the engine: this process is to be the engine's child, but its main does not call engine.Main first")
+		return nil, errors.New("start the engine: this process was started as the engine's child, but its main does not call engine.Main first")
 	}
 	config, err := config.withDefaults()
 	if err != nil {
@@ -72,20 +72,16 @@ func listen(config Config) (*Engine, error) {
 	}, nil
 }
 
-// URL is where clickhouse-go finds the engine, password included: do not log
-// it. It stays the same for the engine's life.
+// URL is the engine's address for clickhouse-go. It contains the password: do
+// not log it. It does not change while the engine runs.
 func (e *Engine) URL() string {
 	u := url.URL{Scheme: "http", User: url.UserPassword("default", e.config.Password), Host: e.addr, Path: "/default"}
 	return u.String()
 }
 
-// PID is the child's process, or 0 while there is none. It is there for tests
-// that kill it.
-func (e *Engine) PID() int { return int(e.pid.Load()) }
-
-// Stop ends the engine: no new statements, the running ones finish, the data
-// is closed, the child ends. When ctx ends first, the child is killed, which
-// loses nothing that was answered.
+// Stop accepts no new statements, waits for the running ones, closes the data
+// and ends the child. If ctx ends first, the child is killed; rows whose insert
+// was answered are not lost by that.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.stop()
 	select {
@@ -98,10 +94,11 @@ func (e *Engine) Stop(ctx context.Context) error {
 	return fmt.Errorf("stop the engine: killed: %w", context.Cause(ctx))
 }
 
-// steady is how long a child must have run for the next restart to come at once.
-const steady = time.Minute
+// stableAfter is how long a child must have run for its restart to begin without
+// a pause.
+const stableAfter = time.Minute
 
-// supervise owns the children, one after the other, until Stop.
+// supervise restarts the child whenever it ends, until Stop.
 func (e *Engine) supervise(stopping, killing context.Context, c *child) {
 	defer close(e.done)
 	defer e.socket.Close()
@@ -110,20 +107,21 @@ func (e *Engine) supervise(stopping, killing context.Context, c *child) {
 	for c != nil {
 		select {
 		case <-stopping.Done():
-			e.end(killing, c)
+			e.endChild(killing, c)
 			return
 		case <-c.exited:
 		}
 		e.pid.Store(0)
-		e.config.Logger.Error("engine process ended by itself", "err", c.err, "elapsed", time.Since(c.started))
-		if time.Since(c.started) > steady {
+		e.config.Logger.Error("engine process ended unexpectedly", "err", c.err, "elapsed", time.Since(c.started))
+		if time.Since(c.started) > stableAfter {
 			wait.Reset()
 		}
 		c = e.respawn(stopping, wait)
 	}
 }
 
-// respawn tries until a child is up, and returns nil when Stop comes first.
+// respawn starts a child and retries until one answers. It returns nil if Stop
+// is called first.
 func (e *Engine) respawn(stopping context.Context, wait backoff.BackOff) *child {
 	for attempt := 1; ; attempt++ {
 		select {
@@ -140,8 +138,8 @@ func (e *Engine) respawn(stopping context.Context, wait backoff.BackOff) *child 
 	}
 }
 
-// end stops a child in order, or at once when Stop lost patience.
-func (e *Engine) end(killing context.Context, c *child) {
+// endChild ends a child in order, or kills it when killing ends.
+func (e *Engine) endChild(killing context.Context, c *child) {
 	c.askToStop()
 	select {
 	case <-c.exited:
@@ -150,6 +148,6 @@ func (e *Engine) end(killing context.Context, c *child) {
 	}
 	e.pid.Store(0)
 	if c.err != nil {
-		e.config.Logger.Warn("engine process ended in disorder", "err", c.err)
+		e.config.Logger.Warn("engine process ended with an error", "err", c.err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/logboom/logboom/pkg/embedded/internal/folderlock"
 )
 
 func TestChildEndsWhenItsControlPipeDoes(t *testing.T) {
@@ -99,12 +101,12 @@ func TestStartNamesTheFieldThatIsWrong(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	locked := t.TempDir() // its engine waits for longer than it may take to start
-	lock, err := lockFolder(locked, 0)
+	locked := t.TempDir() // the engine waits for this folder for longer than its start may take
+	lock, err := folderlock.Acquire(locked, "engine.lock", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock.Close()
+	defer lock.Release()
 	for want, config := range map[string]Config{
 		"data folder: none given":     {},
 		`address "0.0.0.0:0"`:         {DataDir: t.TempDir(), Addr: "0.0.0.0:0"},

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// ErrNoLibrary says that the library is not where it should be.
-var ErrNoLibrary = errors.New("the ClickHouse library is missing: run `make engine`, or give LOGBOOM_CLICKHOUSE_URL of a ClickHouse server, or LOGBOOM_CLICKHOUSE_ENGINE=path")
+// ErrNoLibrary is returned if the library's file does not exist.
+var ErrNoLibrary = errors.New("the ClickHouse library is missing: run `make engine`, or set LOGBOOM_CLICKHOUSE_URL to a ClickHouse server, or LOGBOOM_CLICKHOUSE_ENGINE to the library's path")
 
-// CacheDir is the folder of this release, outside the tree.
+// CacheDir is the cache folder of this release. It lies outside the source tree.
 func CacheDir() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -24,9 +24,9 @@ func CacheDir() (string, error) {
 	return filepath.Join(base, "logboom", "libchdb-"+Version), nil
 }
 
-// Locate returns the path of the library: the one given or, when that is
-// empty, the one in the cache folder. It returns ErrNoLibrary when no file is
-// there. It does not read the file; that is for [Verify].
+// Locate returns the absolute path of the library: the given path or, if that is
+// empty, the file in the cache folder. It returns ErrNoLibrary if the file does
+// not exist. It does not read the file; [Verify] does.
 func Locate(path string) (string, error) {
 	if path == "" {
 		release, err := CurrentRelease()
@@ -52,7 +52,7 @@ func Locate(path string) (string, error) {
 }
 
 // Verify reads the whole library and compares its SHA-256 with the digest in
-// hexadecimal or, when that is empty, with the pinned one of this platform.
+// hexadecimal or, if that is empty, with the pinned digest of this platform.
 func Verify(path, digest string) error {
 	if digest == "" {
 		release, err := CurrentRelease()
@@ -66,7 +66,7 @@ func Verify(path, digest string) error {
 		return err
 	}
 	if !strings.EqualFold(got, digest) {
-		return fmt.Errorf("%s: its SHA-256 is %s, expected %s: it is damaged or another release; delete it and run `make engine`, or give the digest of a library of your own", path, got, digest)
+		return fmt.Errorf("%s: its SHA-256 is %s, expected %s: the file is damaged or is another release; delete it and run `make engine`, or set the digest of your own library", path, got, digest)
 	}
 	return nil
 }

@@ -15,11 +15,12 @@ import (
 
 	"github.com/logboom/logboom/pkg/embedded/engine/internal/chdb"
 	"github.com/logboom/logboom/pkg/embedded/engine/internal/front"
+	"github.com/logboom/logboom/pkg/embedded/internal/folderlock"
 )
 
-// Main turns this process into the engine when it was started as its child; it
-// does not return then. Otherwise it does nothing. It must be the first call
-// of main and of TestMain.
+// Main runs the engine and does not return if this process was started as the
+// engine's child. Otherwise it does nothing. It must be the first call of main
+// and of TestMain.
 func Main() {
 	if os.Getenv(childMode) == "" {
 		return
@@ -28,15 +29,16 @@ func Main() {
 	os.Exit(childMain())
 }
 
-// orphanDrain is how long statements may finish once nobody waits for them.
+// orphanDrain is how long running statements may take to finish after the
+// parent is gone, because nothing waits for their answers then.
 const orphanDrain = time.Second
 
-// childMain is the child's life; it returns the exit status. The process then
-// ends without C's own exit handlers, which race the library's threads; the
-// engine itself is closed before.
+// childMain runs the child and returns its exit status. The process then ends
+// without C's exit handlers, because they race with the library's threads. The
+// engine itself is closed before that.
 func childMain() int {
-	// The parent decides when the child ends, also when a terminal or a service
-	// manager signals both.
+	// The parent decides when the child ends, even if a terminal or a service
+	// manager signals both processes.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	control, reports := os.NewFile(controlFD, "control"), os.NewFile(reportFD, "report")
 	commands := bufio.NewReader(control)
@@ -61,44 +63,45 @@ func childMain() int {
 }
 
 func sendReport(to *os.File, r report) {
-	_ = json.NewEncoder(to).Encode(r) // a parent that is gone needs none
+	_ = json.NewEncoder(to).Encode(r) // fails only if the parent is gone
 	to.Close()
 }
 
 // server is what runs in the child.
 type server struct {
 	spec     spec
-	lock     *os.File
+	lock     *folderlock.Lock
 	engine   *chdb.Engine
 	front    *front.Server
 	listener net.Listener
 }
 
-// boot reads the spec and starts everything but the serving: lock, verify, put
-// aside what would keep the engine from starting, load, start, in this order.
+// boot reads the spec, locks the folder, verifies the library, moves aside the
+// parts that would keep the engine from starting, and starts the engine, in
+// this order. It does not serve yet.
 func boot(commands *bufio.Reader) (*server, error) {
 	s := &server{}
 	line, err := commands.ReadBytes('\n')
 	if err != nil {
-		return nil, fmt.Errorf("read the parent's orders: %w", err)
+		return nil, fmt.Errorf("read the settings from the parent: %w", err)
 	}
 	if err := json.Unmarshal(line, &s.spec); err != nil {
-		return nil, errors.New("the parent's orders are malformed")
+		return nil, errors.New("the settings from the parent are not valid JSON")
 	}
 	socket := os.NewFile(socketFD, "listener")
 	if s.listener, err = net.FileListener(socket); err != nil {
-		return nil, fmt.Errorf("take over the socket: %w", err)
+		return nil, fmt.Errorf("open the listening socket: %w", err)
 	}
 	socket.Close()
-	if s.lock, err = lockFolder(s.spec.DataDir, s.spec.LockTimeout); err != nil {
+	if s.lock, err = folderlock.Acquire(s.spec.DataDir, "engine.lock", s.spec.LockTimeout); err != nil {
 		return nil, err
 	}
 	if err := Verify(s.spec.Library, s.spec.Digest); err != nil {
 		return nil, err
 	}
-	aside, err := setClashingAside(s.spec.DataDir)
-	for _, part := range aside {
-		fmt.Fprintln(os.Stderr, "part put aside, it overlaps another as a failed merge leaves it:", part)
+	moved, err := detachOverlapping(s.spec.DataDir)
+	for _, part := range moved {
+		fmt.Fprintln(os.Stderr, "moved aside a part that a failed merge left behind; it overlaps another part:", part)
 	}
 	if err != nil {
 		return nil, err
@@ -127,17 +130,18 @@ func startEngine(s spec) (*chdb.Engine, error) {
 	return library.Start(args)
 }
 
-// awaitStop returns when the child is to end, with the time that running
-// statements have.
+// awaitStop waits until the child should end. It returns how long running
+// statements may take to finish.
 func (s *server) awaitStop(commands *bufio.Reader) time.Duration {
-	word, _ := commands.ReadString('\n') // its end without a word is an answer too
+	word, _ := commands.ReadString('\n') // the end of the pipe means that the parent is gone
 	if word == stopWord {
 		return s.spec.DrainTimeout
 	}
 	return orphanDrain
 }
 
-// shutdown ends the requests, then the engine. The lock goes with the process.
+// shutdown ends the requests, then the engine. The folder's lock ends with the
+// process.
 func (s *server) shutdown(drain time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()

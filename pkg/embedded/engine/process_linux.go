@@ -2,8 +2,8 @@ package engine
 
 import "syscall"
 
-// childAttributes makes the kernel kill the child when the parent dies, and
-// keeps a terminal's signals from it.
+// childAttributes makes the kernel kill the child when the parent ends. The
+// child gets a process group of its own, so a terminal does not signal it.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

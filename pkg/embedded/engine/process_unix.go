@@ -4,8 +4,9 @@ package engine
 
 import "syscall"
 
-// childAttributes keeps a terminal's signals from the child. That the parent
-// died it learns from the end of its control pipe.
+// childAttributes gives the child a process group of its own, so that a terminal
+// does not signal it. The end of its control pipe tells it that the parent is
+// gone.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

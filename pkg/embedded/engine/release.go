@@ -5,8 +5,8 @@ import (
 	"runtime"
 )
 
-// Version is the release of libchdb that the digests below belong to, as npm
-// numbers it. It contains ClickHouse 26.7.
+// Version is the npm version of the libchdb release whose digests are pinned
+// below. It contains ClickHouse 26.7.
 const Version = "26.7.3-stable.1"
 
 // Release is one platform's build of the library.
@@ -17,9 +17,9 @@ type Release struct {
 	Digest    string // SHA-256 of the library, in hexadecimal
 }
 
-// CurrentRelease is the build for this platform. Only platforms whose archive
-// could be had and measured are pinned; for the others an operator names a
-// library and its digest, or a ClickHouse server.
+// CurrentRelease is the build for this platform. Only platforms on which it was
+// tried are pinned. On others the operator names a library with its digest, or
+// a ClickHouse server.
 func CurrentRelease() (Release, error) { return releaseFor(runtime.GOOS, runtime.GOARCH) }
 
 func releaseFor(goos, goarch string) (Release, error) {
@@ -32,5 +32,5 @@ func releaseFor(goos, goarch string) (Release, error) {
 			Digest:    "36ad4e999882821ef13cf2d0f52c93f48e6ee1b4498b35a201c23ce4b8d15bf5",
 		}, nil
 	}
-	return Release{}, fmt.Errorf("no libchdb is pinned for %s/%s: give LOGBOOM_CLICKHOUSE_URL of a ClickHouse server, or a library and its digest", goos, goarch)
+	return Release{}, fmt.Errorf("no libchdb is pinned for %s/%s: set LOGBOOM_CLICKHOUSE_URL to a ClickHouse server, or name a library and its digest", goos, goarch)
 }

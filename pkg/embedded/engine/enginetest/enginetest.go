@@ -1,13 +1,12 @@
-// Package enginetest gives tests a real ClickHouse: one engine for each test
-// binary, one database of its own for each caller. It stands beside the tests
-// of every package that talks to ClickHouse.
+// Package enginetest runs a real ClickHouse for tests: one engine for each test
+// binary, and a database of its own for each caller.
 //
 // A package that uses it needs
 //
 //	func TestMain(m *testing.M) { enginetest.Main(m) }
 //
-// because the engine is a child process of the same binary. Tests that look
-// for leaked goroutines call [URL] first and ignore what runs then.
+// because the engine is a child process of the same binary. Tests that check for
+// leaked goroutines call [URL] first and ignore the goroutines that run then.
 package enginetest
 
 import (
@@ -27,9 +26,9 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine"
 )
 
-// patience is how long the engine may take to start or to stop, on a machine
-// that runs other tests beside.
-const patience = 5 * time.Minute
+// timeout bounds a start and a stop of the engine on a machine that runs other
+// tests at the same time.
+const timeout = 5 * time.Minute
 
 // shared is the engine of this test binary. It is package-level because
 // TestMain, which ends it, and the tests, which start it, share nothing else.
@@ -37,7 +36,7 @@ var shared struct {
 	sync.Mutex
 	engine *engine.Engine
 	folder string
-	err    error // of the only attempt to start
+	err    error // of the start, which is tried once
 }
 
 // Main runs the tests and stops the engine that they used.
@@ -61,14 +60,14 @@ func stop() error {
 	if shared.engine == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	defer os.RemoveAll(shared.folder)
 	return shared.engine.Stop(ctx)
 }
 
-// Engine returns the shared engine, started at the first call. The test fails
-// when there is no library.
+// Engine returns the shared engine, which the first call starts. The test fails
+// if the library is missing.
 func Engine(t testing.TB) *engine.Engine {
 	t.Helper()
 	shared.Lock()
@@ -77,7 +76,7 @@ func Engine(t testing.TB) *engine.Engine {
 		shared.err = start()
 	}
 	if shared.err != nil {
-		t.Fatalf("no ClickHouse to test with (is it fetched? `make engine`): %v", shared.err)
+		t.Fatalf("ClickHouse did not start (run `make engine` to download its library): %v", shared.err)
 	}
 	return shared.engine
 }
@@ -90,7 +89,7 @@ func start() (err error) {
 		Library:      os.Getenv("LOGBOOM_CLICKHOUSE_ENGINE"),
 		Digest:       os.Getenv("LOGBOOM_CLICKHOUSE_ENGINE_SHA256"),
 		DataDir:      shared.folder,
-		StartTimeout: patience,
+		StartTimeout: timeout,
 		Logger:       slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
@@ -99,7 +98,7 @@ func start() (err error) {
 	return err
 }
 
-// URL makes an empty database, dropped when the test ends, and returns its
+// URL creates an empty database, drops it when the test ends, and returns its
 // address for clickhouse-go: http://default:<password>@127.0.0.1:<port>/<database>.
 func URL(t testing.TB) string {
 	t.Helper()
@@ -115,8 +114,8 @@ func URL(t testing.TB) string {
 	return u.String()
 }
 
-// execute runs a statement with nothing but HTTP, for tests of the client's
-// own use of the engine must not depend on that client.
+// execute runs a statement by plain HTTP, because tests of the client must not
+// depend on the client.
 func execute(t testing.TB, address, sql string) {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -124,7 +123,7 @@ func execute(t testing.TB, address, sql string) {
 		t.Fatal(err)
 	}
 	u.Path = "/"
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // leaves no goroutine behind
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // leaves no goroutine running
 	response, err := client.Post(u.String(), "text/plain", strings.NewReader(sql))
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)

@@ -1,9 +1,9 @@
-// Command fetch puts the ClickHouse library of the embedded engine into the
+// Command fetch downloads the ClickHouse library of the embedded engine into the
 // cache folder and prints its path. `make engine` calls it.
 //
-// It downloads through npm, so that the registry, the proxies and the
-// credentials are those that npm is set up with, and it trusts nothing of what
-// comes: the archive and the library must have the digests compiled in.
+// It downloads with npm, so that npm's configuration of registry, proxies and
+// credentials applies. The archive and the library must have the digests that
+// are compiled in.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine"
 )
 
-const otherwise = "or give LOGBOOM_CLICKHOUSE_URL of a ClickHouse server, or LOGBOOM_CLICKHOUSE_ENGINE=path of a libchdb that you have"
+const alternative = "or set LOGBOOM_CLICKHOUSE_URL to a ClickHouse server, or LOGBOOM_CLICKHOUSE_ENGINE to the path of your own libchdb"
 
 func main() {
 	if err := run(os.Stdout); err != nil {
@@ -53,8 +53,8 @@ func run(out io.Writer) error {
 	return err
 }
 
-// fetch downloads, checks, unpacks, checks again and moves into place. Nothing
-// unchecked ever has the library's name.
+// fetch downloads the archive, checks it, unpacks the library, checks it and
+// moves it into place. No unchecked file ever has the library's name.
 func fetch(release engine.Release, dir, library string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -81,26 +81,26 @@ func fetch(release engine.Release, dir, library string) error {
 	return os.Rename(unpacked, library)
 }
 
-// download lets npm fetch the archive, about 178 MB, and returns its path.
+// download downloads the archive, about 178 MB, with npm and returns its path.
 func download(release engine.Release, work string) (string, error) {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return "", fmt.Errorf("npm is not installed: install Node.js with npm, %s", otherwise)
+		return "", fmt.Errorf("npm is not installed: install Node.js with npm, %s", alternative)
 	}
 	pack := exec.Command(npm, "pack", "--silent", release.Package+"@"+engine.Version)
 	pack.Dir = work
 	pack.Stderr = os.Stderr
 	if err := pack.Run(); err != nil {
-		return "", fmt.Errorf("npm pack %s@%s failed (%w): check the network and npm's settings, %s", release.Package, engine.Version, err, otherwise)
+		return "", fmt.Errorf("npm pack %s@%s failed (%w): check the network and npm's settings, %s", release.Package, engine.Version, err, alternative)
 	}
 	archives, err := filepath.Glob(filepath.Join(work, "*.tgz"))
 	if err != nil || len(archives) != 1 {
-		return "", errors.New("npm pack left no archive: update npm, " + otherwise)
+		return "", errors.New("npm pack wrote no archive: update npm, " + alternative)
 	}
 	return archives[0], nil
 }
 
-// checkIntegrity compares the archive with npm's own form of a digest.
+// checkIntegrity compares the archive's digest with npm's integrity value.
 func checkIntegrity(archive, want string) error {
 	f, err := os.Open(archive)
 	if err != nil {
@@ -112,12 +112,12 @@ func checkIntegrity(archive, want string) error {
 		return err
 	}
 	if got := "sha512-" + base64.StdEncoding.EncodeToString(sum.Sum(nil)); got != want {
-		return fmt.Errorf("the downloaded archive has integrity %s, expected %s: it is not the pinned release; nothing of it was used", got, want)
+		return fmt.Errorf("the downloaded archive has integrity %s, expected %s: it is not the pinned release and was not used", got, want)
 	}
 	return nil
 }
 
-// unpack copies one file out of the archive.
+// unpack extracts one file from the archive.
 func unpack(archive, name, to string) error {
 	f, err := os.Open(archive)
 	if err != nil {

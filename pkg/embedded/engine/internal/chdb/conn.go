@@ -7,30 +7,30 @@ import (
 	"unsafe"
 )
 
-// Conn is one connection, a session of its own: settings, current database and
-// temporary tables belong to it. It runs one statement at a time, and its
-// methods must not be called at the same time.
+// Conn is one connection with a session of its own: its settings, its current
+// database and its temporary tables. It runs one statement at a time. Its
+// methods must not be called concurrently.
 type Conn struct {
 	lib    *Library
 	handle unsafe.Pointer // chdb_connection *, dereferenced for every query
 }
 
-// Param is one bound parameter; the value is text in ClickHouse's escaped form.
+// Param is one bound parameter. The value is text, escaped as ClickHouse does.
 type Param struct {
 	Name, Value string
 }
 
-// raw is the handle that the query functions take.
+// raw is the handle that the query functions expect.
 func (c *Conn) raw() unsafe.Pointer { return *(*unsafe.Pointer)(c.handle) }
 
-// Close ends the connection. The last one of the process to close stops the
-// engine.
+// Close ends the connection. Closing the last connection of the process stops
+// the engine.
 func (c *Conn) Close() {
 	c.lib.closeConn(c.handle)
 	c.handle = nil
 }
 
-// Exec runs a statement whose result does not matter.
+// Exec runs a statement and discards its result.
 func (c *Conn) Exec(sql string) error {
 	result, err := c.Query(sql, "Null", nil)
 	if err != nil {
@@ -48,8 +48,8 @@ func (c *Conn) Query(sql, format string, params []Param) (*Result, error) {
 // Class orders statements by what they change.
 type Class uint32
 
-// The classes that the engine knows. Control covers SET, USE, SYSTEM, KILL and
-// whatever else is not about data.
+// The engine's classes. Control covers SET, USE, SYSTEM, KILL and all other
+// statements that do not concern data.
 const (
 	ReadOnly Class = iota
 	Mutating
@@ -58,9 +58,9 @@ const (
 	Unknown
 )
 
-// Classify parses the text without running it and says how many statements it
-// holds and what the strongest of them does. A text that does not parse holds
-// none and is Unknown.
+// Classify parses the text without running it. It returns the number of
+// statements and the highest class among them. For a text that does not parse
+// it returns 0 and Unknown.
 func (c *Conn) Classify(sql string) (statements int, class Class) {
 	out := [4]uint32{0: 16} // struct_size, statement_count, flags, query_class
 	var pin runtime.Pinner
@@ -73,8 +73,8 @@ func (c *Conn) Classify(sql string) (statements int, class Class) {
 	return int(out[1]), Class(out[3])
 }
 
-// Stream is a running query whose result arrives in pieces, each formatted by
-// itself. Close must be called in the end.
+// Stream is a running query whose result arrives in separately formatted pieces.
+// The caller must call Close.
 type Stream struct {
 	conn   *Conn
 	handle unsafe.Pointer
@@ -105,7 +105,7 @@ func (s *Stream) Next() (*Result, error) {
 	return result, err
 }
 
-// Close cancels what still runs and frees the handle.
+// Close cancels the query if it is still running and frees the handle.
 func (s *Stream) Close() {
 	if !s.ended {
 		s.conn.lib.streamStop(s.conn.raw(), s.handle)
@@ -114,7 +114,7 @@ func (s *Stream) Close() {
 	s.conn.lib.resultDestroy(s.handle)
 }
 
-// call lays the strings out for the C side and keeps them in place meanwhile.
+// call passes the strings to a C function and pins their memory meanwhile.
 func (c *Conn) call(fn paramCall, sql, format string, params []Param) unsafe.Pointer {
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -135,7 +135,7 @@ func (c *Conn) call(fn paramCall, sql, format string, params []Param) unsafe.Poi
 		unsafe.Pointer(&values[0]), unsafe.Pointer(&valueLens[0]), uintptr(len(params)))
 }
 
-// pinned returns a copy of s as the C side wants it: never null, because an
+// pinned returns a pinned copy of s for C. The pointer is never null, because an
 // empty parameter needs an address too.
 func pinned(pin *runtime.Pinner, s string) (unsafe.Pointer, uintptr) {
 	b := append([]byte(s), 0)
@@ -143,5 +143,5 @@ func pinned(pin *runtime.Pinner, s string) (unsafe.Pointer, uintptr) {
 	return unsafe.Pointer(&b[0]), uintptr(len(s))
 }
 
-// errConnect carries no reason: the engine writes it to its log alone.
-var errConnect = errors.New("the engine refused the connection; its reason is in the lines before")
+// errConnect contains no reason, because the engine only logs it.
+var errConnect = errors.New("the engine refused the connection; the log lines before this one contain its reason")

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Error is what the engine answered.
+// Error is an error that the engine returned.
 type Error struct {
-	Code    int    // ClickHouse's number for it; 0 when the engine gave none
+	Code    int    // ClickHouse's code; 0 if the text contains none
 	Message string // the engine's whole text, "Code: 60. DB::Exception: …"
 }
 

@@ -6,15 +6,15 @@ import (
 	"unsafe"
 )
 
-// Insert is an open INSERT. It ends with Commit or Cancel, exactly one of
-// them; until then the connection takes no other statement.
+// Insert is an open INSERT. The caller must call either Commit or Cancel. Until
+// then the connection runs no other statement.
 type Insert struct {
 	conn   *Conn
 	handle unsafe.Pointer
 }
 
 // Insert starts an INSERT whose rows follow in the given format. The statement
-// carries neither a FORMAT clause nor rows.
+// must contain neither a FORMAT clause nor rows.
 func (c *Conn) Insert(sql, format string, params []Param) (*Insert, error) {
 	handle := c.call(c.lib.insert, sql, format, params)
 	if text := c.lib.insertError(handle); text != "" {
@@ -24,8 +24,8 @@ func (c *Conn) Insert(sql, format string, params []Param) (*Insert, error) {
 	return &Insert{conn: c, handle: handle}, nil
 }
 
-// Append hands over the next bytes, which the engine copies. It blocks while
-// the engine is behind.
+// Append sends the next bytes to the engine, which copies them. It blocks while
+// the engine cannot accept more.
 func (i *Insert) Append(data []byte) error {
 	if len(data) == 0 {
 		return nil
@@ -39,11 +39,11 @@ func (i *Insert) Append(data []byte) error {
 	if text := i.conn.lib.insertError(i.handle); text != "" {
 		return parseError(text)
 	}
-	return errors.New("the engine ended the insert before its data")
+	return errors.New("the engine ended the insert before all data was sent")
 }
 
-// Commit says that the data is complete, waits until the rows are stored and
-// frees the handle.
+// Commit completes the data, waits until the rows are stored and frees the
+// handle.
 func (i *Insert) Commit() (Progress, error) {
 	defer i.conn.lib.insertDestroy(i.handle)
 	result, err := i.conn.lib.result(i.conn.lib.insertDone(i.handle))
@@ -54,7 +54,8 @@ func (i *Insert) Commit() (Progress, error) {
 	return result.Progress(), nil
 }
 
-// Cancel drops what the engine has not stored yet and frees the handle.
+// Cancel discards the rows that the engine has not stored yet and frees the
+// handle.
 func (i *Insert) Cancel() {
 	i.conn.lib.insertCancel(i.handle)
 	i.conn.lib.insertDestroy(i.handle)

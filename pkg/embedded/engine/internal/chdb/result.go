@@ -2,7 +2,7 @@ package chdb
 
 import "unsafe"
 
-// Result is what a statement, or a piece of a streamed one, returned.
+// Result is the result of a statement, or a piece of a streamed result.
 type Result struct {
 	lib    *Library
 	handle unsafe.Pointer
@@ -15,7 +15,7 @@ type Progress struct {
 	ResultRows, ResultBytes   uint64
 }
 
-// Add sums the counts of another part of the same statement.
+// Add adds the counts of another part of the same statement.
 func (p *Progress) Add(q Progress) {
 	p.ReadRows += q.ReadRows
 	p.ReadBytes += q.ReadBytes
@@ -25,7 +25,8 @@ func (p *Progress) Add(q Progress) {
 	p.ResultBytes += q.ResultBytes
 }
 
-// result takes ownership of a handle and turns the engine's error into ours.
+// result returns the handle's result, which the caller must close, or the
+// engine's error.
 func (l *Library) result(handle unsafe.Pointer) (*Result, error) {
 	if text := l.resultError(handle); text != "" {
 		l.resultDestroy(handle)
@@ -55,7 +56,7 @@ func (r *Result) Progress() Progress {
 	}
 }
 
-// Close gives the memory back.
+// Close frees the result's memory.
 func (r *Result) Close() {
 	r.lib.resultDestroy(r.handle)
 	r.handle = nil

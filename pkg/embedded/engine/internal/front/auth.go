@@ -7,15 +7,15 @@ import (
 	"net/url"
 )
 
-// user is the only one that the engine knows.
+// user is the only user of the engine.
 const user = "default"
 
-// authorize accepts the run's password from the places where ClickHouse looks
-// for it: its own headers, basic authentication, the URL.
+// authorize checks the password. Like ClickHouse it reads it from ClickHouse's
+// own headers, from basic authentication or from the URL.
 func (s *Server) authorize(r *http.Request, query url.Values) error {
 	name, password, given := credentials(r, query)
 	if !given {
-		return raise(codeRequiredPassword, "REQUIRED_PASSWORD", "authentication required: give user %s and its password", user)
+		return raise(codeRequiredPassword, "REQUIRED_PASSWORD", "authentication required: send user %s and its password", user)
 	}
 	// Hashing first makes the comparison's time independent of the lengths.
 	want, got := sha256.Sum256([]byte(s.config.Password)), sha256.Sum256([]byte(password))

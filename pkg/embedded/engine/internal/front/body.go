@@ -7,35 +7,32 @@ import (
 	"time"
 )
 
-// body reads a request's body under three bounds: its length, the length of
-// what it unpacks to, and the time in which the next bytes must come.
+// body reads a request's body within three bounds: its length, its decompressed
+// length, and the time until the next bytes arrive.
 type body struct {
 	raw     *wire
 	decoded io.Reader
-	left    int64 // decoded bytes still allowed
+	left    int64 // decompressed bytes still allowed
 	limit   int64
 }
 
-// openBody undoes the Content-Encoding and ClickHouse's own frames.
-func (s *Server) openBody(w http.ResponseWriter, r *http.Request, unframe bool) (*body, error) {
+// openBody returns the body without ClickHouse's compressed frames.
+func (s *Server) openBody(w http.ResponseWriter, r *http.Request, unframe bool) *body {
 	limit := s.config.MaxBodyBytes
 	raw := &wire{control: http.NewResponseController(w), from: r.Body, left: limit, limit: limit, timeout: s.config.BodyTimeout}
-	decoded, err := decode(raw, r.Header.Get("Content-Encoding"))
-	if err != nil {
-		return nil, err
-	}
+	b := &body{raw: raw, decoded: raw, left: limit, limit: limit}
 	if unframe {
-		decoded = newFrameReader(decoded)
+		b.decoded = newFrameReader(raw)
 	}
-	return &body{raw: raw, decoded: decoded, left: limit, limit: limit}, nil
+	return b
 }
 
-// drain reads what was left of a refused body, within reason: many clients
-// read no answer before they have sent everything.
+// drain reads up to 64 MiB of the rest of a refused body, because many clients
+// read no answer before they have sent their whole body.
 func (b *body) drain() { _, _ = io.CopyN(io.Discard, b.raw, 64<<20) }
 
-// Read returns io.EOF only at the true end of the body. A body that was cut
-// ends in an error.
+// Read returns io.EOF only at the end of the whole body. If the connection ends
+// earlier, it returns an error.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.decoded.Read(p)
 	if b.left -= int64(n); b.left < 0 {
@@ -44,25 +41,25 @@ func (b *body) Read(p []byte) (int, error) {
 	if err == nil || err == io.EOF {
 		return n, err
 	}
-	return n, broken(err)
+	return n, readFailure(err)
 }
 
-// broken explains an error while the body was read. The code is one that a
-// client does not take for a refusal of its rows.
-func broken(err error) error {
+// readFailure converts an error of reading the body. Its code tells the client
+// that the rows themselves were not refused.
+func readFailure(err error) error {
 	var known *exception
 	if errors.As(err, &known) {
 		return err
 	}
-	return raise(codeCannotReadAllData, "CANNOT_READ_ALL_DATA", "the request body ended before its end or is damaged (%s): nothing of it is stored", err)
+	return raise(codeCannotReadAllData, "CANNOT_READ_ALL_DATA", "the request body is incomplete or damaged (%s): nothing of it was stored", err)
 }
 
 func tooLarge(limit int64) error {
-	return raise(codeQueryTooLarge, "QUERY_IS_TOO_LARGE", "the request body is larger than %d bytes: send it in parts", limit)
+	return raise(codeQueryTooLarge, "QUERY_IS_TOO_LARGE", "the request body is larger than %d bytes: send it in smaller parts", limit)
 }
 
-// wire is the body as it arrives. Each read has its own deadline, so that a
-// slow but living client may take its time and a dead one may not.
+// wire reads the body from the connection. Each read has its own deadline, so
+// that a slow client may go on and a dead one may not.
 type wire struct {
 	control *http.ResponseController
 	from    io.Reader
@@ -80,14 +77,14 @@ func (w *wire) Read(p []byte) (int, error) {
 		return 0, tooLarge(w.limit)
 	}
 	if err == io.EOF {
-		// From here on the server waits for the client to go away, and that
-		// wait must not run into the deadline.
+		// The server now waits for the client to disconnect. That wait must not
+		// reach the deadline.
 		_ = w.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-// head reads up to n bytes; whole says that the body ended within them.
+// head reads up to n bytes. whole is true if the body ended within them.
 func (b *body) head(n int) (data []byte, whole bool, err error) {
 	data, err = io.ReadAll(io.LimitReader(b, int64(n)))
 	return data, err == nil && len(data) < n, err

@@ -1,11 +1,10 @@
-// Package front speaks ClickHouse's HTTP interface for the engine in this
-// process, so that clickhouse-go works with it as with a server. It is the
-// child process's only door: a request comes in, becomes one statement on a
-// connection of its own, and its result goes out.
+// Package front serves ClickHouse's HTTP interface for the engine in this
+// process, so that clickhouse-go works with it as with a server. Each request is
+// one statement, which runs on a connection of its own.
 //
-// What a newcomer gets wrong: a body that ends early must cancel its INSERT.
-// Committing what has arrived would store part of a batch together with its
-// deduplication token, and the client's retry would be dropped as a duplicate.
+// An INSERT whose body ends early must be cancelled. Committing it would store
+// part of a batch together with the batch's deduplication token, and ClickHouse
+// would drop the client's retry as a duplicate.
 //
 //	request ─▶ authorize ─▶ parse ─▶ slot ─▶ connect, USE, SET ─┬▶ insert: body ─▶ engine
 //	                                                            └▶ query: engine ─▶ reply

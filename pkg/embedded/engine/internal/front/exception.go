@@ -8,7 +8,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/internal/chdb"
 )
 
-// ClickHouse's numbers for the errors that this package raises or maps.
+// ClickHouse's codes of the errors that this package raises or maps.
 const (
 	codeCannotReadAllData    = 33
 	codeBadArguments         = 36
@@ -25,7 +25,7 @@ const (
 	codeUnknownException     = 1002
 )
 
-// exception is an error in the form that ClickHouse's clients understand.
+// exception is an error in the format that ClickHouse's clients parse.
 type exception struct {
 	code    int
 	name    string
@@ -40,7 +40,7 @@ func raise(code int, name, format string, args ...any) error {
 	return &exception{code: code, name: name, message: fmt.Sprintf(format, args...)}
 }
 
-// codeOf is the number of an error from here or from the engine.
+// codeOf is the code of an error of this package or of the engine.
 func codeOf(err error) int {
 	var ours *exception
 	var engines *chdb.Error
@@ -53,7 +53,7 @@ func codeOf(err error) int {
 	return codeUnknownException
 }
 
-// textOf is the message for the client, always with a code at its front.
+// textOf is the message for the client. It always begins with a code.
 func textOf(err error) string {
 	var ours *exception
 	var engines *chdb.Error
@@ -66,10 +66,10 @@ func textOf(err error) string {
 	return raise(codeUnknownException, "UNKNOWN_EXCEPTION", "%s", err).Error()
 }
 
-// statusOf maps an error to the status that ClickHouse gives it, which
-// clients show but do not branch on: the code is what counts.
+// statusOf is the HTTP status that ClickHouse sends for a code. Clients show it
+// but decide by the code.
 //
-// The table: src/Server/HTTP/exceptionCodeToHTTPStatus.cpp.
+// Source: src/Server/HTTP/exceptionCodeToHTTPStatus.cpp.
 func statusOf(code int) int {
 	switch code {
 	case codeRequiredPassword:

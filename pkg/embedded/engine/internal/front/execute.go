@@ -11,16 +11,17 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/internal/statement"
 )
 
-// job is a statement as it has been received: its text in full, or the
-// beginning of an insert whose rows are still on their way.
+// job is a received statement: either its whole text, or the beginning of an
+// insert whose rows are still arriving.
 type job struct {
 	req    *request
 	text   string
-	insert *statement.Insert // nil for what brings no rows of its own
-	rest   *body             // nil once the text is complete
+	insert *statement.Insert // nil if the statement contains no rows
+	rest   *body             // nil once the whole body was read
 }
 
-// receive reads as much of the body as a statement without rows may have.
+// receive reads the beginning of the body, up to the longest statement without
+// rows that is allowed.
 func (s *Server) receive(req *request, from *body) (*job, error) {
 	head, whole, err := from.head(headLimit)
 	if err != nil {
@@ -33,8 +34,8 @@ func (s *Server) receive(req *request, from *body) (*job, error) {
 	if !whole {
 		j.rest = from
 	}
-	// Rows in the VALUES of a short text stay there, for they may refer to
-	// parameters, which the engine knows only while it starts a stream.
+	// Rows in the VALUES of a short text stay in it, because they may refer to
+	// parameters, which the engine knows only when it starts a statement.
 	if insert, ok := statement.ParseInsert(j.text); ok && !(whole && insert.Format == "Values") {
 		j.insert = &insert
 	}
@@ -54,7 +55,7 @@ func (j *job) headText() string {
 	return j.text
 }
 
-// execute runs a job on a connection of its own.
+// execute runs the job on a connection of its own.
 func (s *Server) execute(ctx context.Context, out *reply, j *job) error {
 	if err := s.slots.acquire(ctx); err != nil {
 		return err
@@ -74,8 +75,8 @@ func (s *Server) execute(ctx context.Context, out *reply, j *job) error {
 	return s.query(ctx, conn, out, j)
 }
 
-// insert streams rows into the engine. Unless every byte has arrived, nothing
-// is committed.
+// insert streams the rows into the engine. It commits only if the whole body has
+// arrived.
 func (s *Server) insert(conn *chdb.Conn, out *reply, j *job) error {
 	rows, err := conn.Insert(j.insert.Head, j.insert.Format, j.req.params)
 	if err != nil {
@@ -114,7 +115,7 @@ func (j *job) feed(rows *chdb.Insert) error {
 	}
 }
 
-// query runs anything but an insert with rows.
+// query runs any statement except an insert with rows.
 func (s *Server) query(ctx context.Context, conn *chdb.Conn, out *reply, j *job) error {
 	statements, class := conn.Classify(j.text)
 	if statements > 1 {
@@ -124,7 +125,7 @@ func (s *Server) query(ctx context.Context, conn *chdb.Conn, out *reply, j *job)
 		out.format = j.req.format
 	}
 	if class == chdb.ReadOnly {
-		defer s.killWhenGone(ctx, j.req.mark)()
+		defer s.killOnDisconnect(ctx, j.req.mark)()
 	}
 	if class == chdb.ReadOnly && statement.ReturnsRows(j.text) && streams(out.format) && !j.req.waitEnd {
 		return stream(conn, out, j)
@@ -135,7 +136,7 @@ func (s *Server) query(ctx context.Context, conn *chdb.Conn, out *reply, j *job)
 	}
 	defer result.Close()
 	if class == chdb.Unknown && len(result.Bytes()) == 0 {
-		return raise(codeSyntaxError, "SYNTAX_ERROR", "the statement is empty or not SQL")
+		return raise(codeSyntaxError, "SYNTAX_ERROR", "the statement is empty or is not SQL")
 	}
 	if err := out.piece(result); err != nil {
 		return err
@@ -143,8 +144,8 @@ func (s *Server) query(ctx context.Context, conn *chdb.Conn, out *reply, j *job)
 	return out.end()
 }
 
-// streams says whether pieces of a format, each formatted by itself, make a
-// whole when put together. The others have a head or a foot.
+// streams reports whether separately formatted pieces of a format form a valid
+// result when they are concatenated. Other formats have a header or a footer.
 func streams(format string) bool {
 	switch format {
 	case "Native", "RowBinary", "TabSeparated", "TSV", "TabSeparatedRaw", "TSVRaw", "CSV", "JSONEachRow", "JSONLines", "NDJSON":
@@ -153,24 +154,24 @@ func streams(format string) bool {
 	return false
 }
 
-// stream hands a result over piece by piece. It holds one piece back until the
-// next is there, so that a small result that fails still gets a proper status.
+// stream sends a result piece by piece. It sends each piece only when the next
+// one has arrived, so that a query that fails early still gets an error status.
 func stream(conn *chdb.Conn, out *reply, j *job) error {
 	pieces, err := conn.Stream(j.text, out.format, j.req.params)
 	if err != nil {
 		return err
 	}
 	defer pieces.Close()
-	var held *chdb.Result
+	var pending *chdb.Result
 	for {
 		next, err := pieces.Next()
 		if err != nil && err != io.EOF {
-			closeResult(held)
+			closeResult(pending)
 			return err
 		}
-		if held != nil {
-			sent := out.piece(held)
-			held.Close()
+		if pending != nil {
+			sent := out.piece(pending)
+			pending.Close()
 			if sent != nil {
 				closeResult(next)
 				return sent
@@ -179,7 +180,7 @@ func stream(conn *chdb.Conn, out *reply, j *job) error {
 		if err == io.EOF {
 			return out.end()
 		}
-		held = next
+		pending = next
 	}
 }
 
@@ -189,10 +190,10 @@ func closeResult(r *chdb.Result) {
 	}
 }
 
-// killWhenGone kills the marked query when ctx ends before the returned
-// function is called. A query can be cut off from outside only by KILL, on
-// another connection; it may not have started yet, so it is tried again.
-func (s *Server) killWhenGone(ctx context.Context, mark string) (done func()) {
+// killOnDisconnect kills the marked query if ctx ends before the returned
+// function is called. Only KILL on another connection stops a query. The query
+// may not have started yet, so the KILL is repeated.
+func (s *Server) killOnDisconnect(ctx context.Context, mark string) (done func()) {
 	finished, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -205,7 +206,7 @@ func (s *Server) killWhenGone(ctx context.Context, mark string) (done func()) {
 		defer ticker.Stop()
 		for {
 			if err := s.kill(mark); err != nil {
-				s.config.Logger.Warn("abandoned query not killed", "err", err)
+				s.config.Logger.Warn("query of a disconnected client not killed", "err", err)
 			}
 			select {
 			case <-finished:

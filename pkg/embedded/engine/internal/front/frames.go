@@ -13,9 +13,9 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// A frame of ClickHouse's own compression: 16 bytes CityHash128 of the rest,
-// one byte for the method, the size of the frame without its hash, the size of
-// the data, then the data.
+// A compressed frame of ClickHouse: 16 bytes CityHash128 of the rest, one byte
+// for the method, the size of the frame without its hash, the size of the data,
+// then the data.
 //
 // The format: src/Compression/CompressedReadBufferBase.cpp.
 const (
@@ -25,11 +25,11 @@ const (
 	methodLZ4   = 0x82
 	methodZSTD  = 0x90
 	maxFrame    = 128 << 20 // data of one frame; clickhouse-go puts a whole block into one
-	outputFrame = 1 << 20   // data of the frames that we write, as ClickHouse does
+	outputFrame = 1 << 20   // data of the frames that are written, as in ClickHouse
 )
 
-// frameReader unpacks frames. It tells a body that ends between two frames
-// from one that ends inside, which a general decompressor blurs.
+// frameReader decompresses frames. It returns io.EOF only if the body ends
+// between two frames, which a general decompressor does not distinguish.
 type frameReader struct {
 	from io.Reader
 	raw  []byte
@@ -54,12 +54,12 @@ func (f *frameReader) Read(p []byte) (int, error) {
 func (f *frameReader) nextFrame() error {
 	var head [hashBytes + headBytes]byte
 	if _, err := io.ReadFull(f.from, head[:]); err != nil {
-		return err // io.EOF here and only here is the end
+		return err // io.EOF means the end of the body only here
 	}
 	packed := int64(binary.LittleEndian.Uint32(head[hashBytes+1:])) - headBytes
 	size := int64(binary.LittleEndian.Uint32(head[hashBytes+5:]))
 	if packed < 0 || packed > maxFrame || size > maxFrame {
-		return fmt.Errorf("a compressed frame of %d bytes for %d bytes of data is out of bounds", packed, size)
+		return fmt.Errorf("a compressed frame of %d bytes for %d bytes of data exceeds the limit", packed, size)
 	}
 	if err := f.readRaw(head[hashBytes:], packed); err != nil {
 		return err
@@ -71,8 +71,8 @@ func (f *frameReader) nextFrame() error {
 	return f.unpack(f.raw[0], f.raw[headBytes:], int(size))
 }
 
-// readRaw reads the frame's content behind its head. The buffer grows with
-// what arrives, so that a claimed size alone costs nothing.
+// readRaw reads the frame's content after its head. The buffer grows as bytes
+// arrive, so that a large size in the head alone costs no memory.
 func (f *frameReader) readRaw(head []byte, packed int64) error {
 	buffer := bytes.NewBuffer(append(f.raw[:0], head...))
 	n, err := io.CopyN(buffer, f.from, packed)
@@ -97,10 +97,10 @@ func (f *frameReader) unpack(method byte, packed []byte, size int) (err error) {
 	case methodZSTD:
 		err = f.unpackZSTD(packed)
 	default:
-		return raise(codeUnknownCompression, "UNKNOWN_COMPRESSION_METHOD", "compression method 0x%02x is not known: use LZ4, ZSTD or none", method)
+		return raise(codeUnknownCompression, "UNKNOWN_COMPRESSION_METHOD", "compression method 0x%02x is unknown: use LZ4, ZSTD or none", method)
 	}
 	if err != nil || len(f.data) != size {
-		return raise(codeCannotDecompress, "CANNOT_DECOMPRESS", "a compressed frame does not unpack to its size")
+		return raise(codeCannotDecompress, "CANNOT_DECOMPRESS", "a compressed frame does not decompress to its size")
 	}
 	f.rest = f.data
 	return nil
@@ -117,14 +117,14 @@ func (f *frameReader) unpackZSTD(packed []byte) (err error) {
 	return err
 }
 
-// frameWriter packs a result into frames.
+// frameWriter writes a result in compressed frames.
 type frameWriter struct {
 	to     io.Writer
 	packer *compress.Writer
 	plain  *compress.Writer
 }
 
-// newFrameWriter honours network_compression_method; LZ4 is the default.
+// newFrameWriter compresses by network_compression_method. LZ4 is the default.
 func newFrameWriter(to io.Writer, method string) *frameWriter {
 	packer := compress.LZ4
 	switch method {
@@ -142,7 +142,7 @@ func newFrameWriter(to io.Writer, method string) *frameWriter {
 
 func (f *frameWriter) Write(p []byte) (int, error) { return f.write(p, f.packer) }
 
-// writePlain writes a frame that a reader can search without unpacking it.
+// writePlain writes an uncompressed frame, which a reader can search.
 func (f *frameWriter) writePlain(p []byte) (int, error) { return f.write(p, f.plain) }
 
 func (f *frameWriter) write(p []byte, packer *compress.Writer) (int, error) {

@@ -114,7 +114,7 @@ func frame(method byte, content []byte, size uint32) []byte {
 	return f
 }
 
-func TestFrameThatUnpacksToMoreThanItSaysIsRefused(t *testing.T) {
+func TestFrameThatDecompressesToMoreThanItsSizeIsRefused(t *testing.T) {
 	t.Parallel()
 	packer, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -146,30 +146,27 @@ func FuzzFrameReader(f *testing.F) {
 	})
 }
 
-func TestBodyIsBoundedPackedAndUnpacked(t *testing.T) {
+func TestBodyIsBoundedCompressedAndDecompressed(t *testing.T) {
 	t.Parallel()
 	s := New(nil, Config{MaxBodyBytes: 1 << 20})
 	packer, err := zstd.NewWriter(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for encoding, data := range map[string][]byte{
-		"":     make([]byte, 2<<20),
-		"zstd": packer.EncodeAll(make([]byte, 64<<20), nil),
+	bomb := make([]byte, 64<<20)
+	for name, data := range map[string][]byte{
+		"plain":  make([]byte, 2<<20),
+		"frames": frame(methodZSTD, packer.EncodeAll(bomb, nil), uint32(len(bomb))),
 	} {
 		r := httptest.NewRequest("POST", "/", bytes.NewReader(data))
-		r.Header.Set("Content-Encoding", encoding)
-		b, err := s.openBody(deadlines{httptest.NewRecorder()}, r, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := s.openBody(deadlines{httptest.NewRecorder()}, r, name == "frames")
 		if n, err := io.Copy(io.Discard, b); codeOf(err) != codeQueryTooLarge || n > 1<<20 {
-			t.Errorf("%q: %d bytes, %v", encoding, n, err)
+			t.Errorf("%s: %d bytes, %v", name, n, err)
 		}
 	}
 }
 
-// deadlines is a recorder that takes deadlines, as a connection does.
+// deadlines is a recorder that accepts deadlines, as a connection does.
 type deadlines struct{ *httptest.ResponseRecorder }
 
 func (deadlines) SetReadDeadline(time.Time) error  { return nil }
@@ -239,10 +236,10 @@ func TestEveryErrorHasACode(t *testing.T) {
 	}
 }
 
-func TestCutBodyNamesItselfWhateverTheDecoderSays(t *testing.T) {
+func TestErrorOfACutBodySaysThatNothingWasStored(t *testing.T) {
 	t.Parallel()
 	b := &body{decoded: iotest.ErrReader(io.ErrUnexpectedEOF), left: 1, limit: 1}
-	if _, err := b.Read(make([]byte, 1)); codeOf(err) != codeCannotReadAllData || !strings.Contains(err.Error(), "nothing of it is stored") {
+	if _, err := b.Read(make([]byte, 1)); codeOf(err) != codeCannotReadAllData || !strings.Contains(err.Error(), "nothing of it was stored") {
 		t.Errorf("%v", err)
 	}
 }

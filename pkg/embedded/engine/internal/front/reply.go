@@ -13,20 +13,19 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/internal/native"
 )
 
-// reply is the answer to one statement: headers once, then the pieces of the
-// result, then the end or, at any point, the failure.
+// reply is the answer to one statement: the headers once, then the pieces of the
+// result, then the end or, at any point, an error.
 //
-//	piece ─▶ Native revision ─▶ frames (compress=1) ─▶ Content-Encoding ─▶ client
+//	piece ─▶ Native revision ─▶ frames (compress=1) ─▶ client
 type reply struct {
 	w        http.ResponseWriter
-	req      *request // nil until the request is understood
+	req      *request // nil until the request was parsed
 	format   string
 	started  time.Time
 	progress chdb.Progress
 
 	begun   bool
 	tag     string
-	codec   io.WriteCloser
 	frames  *frameWriter // nil without compress=1
 	scratch []byte
 }
@@ -46,26 +45,23 @@ func (p *reply) piece(result *chdb.Result) error {
 		return nil
 	}
 	p.begin()
-	if err := p.allow(); err != nil {
+	if err := p.extendDeadline(); err != nil {
 		return err
 	}
-	_, err := p.top().Write(data)
+	_, err := p.writer().Write(data)
 	return err
 }
 
-// allow gives the client its time for what is written next, however long the
-// statement took.
-func (p *reply) allow() error {
+// extendDeadline gives the client writeTimeout for the next write, however long
+// the statement took.
+func (p *reply) extendDeadline() error {
 	return http.NewResponseController(p.w).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
 // end completes the answer.
 func (p *reply) end() error {
 	p.begin()
-	if err := p.allow(); err != nil {
-		return err
-	}
-	return p.codec.Close()
+	return p.extendDeadline()
 }
 
 // begin sends the headers.
@@ -84,27 +80,23 @@ func (p *reply) begin() {
 	if p.format != "" {
 		h.Set("X-Clickhouse-Format", p.format)
 	}
-	if p.req.codec != "" {
-		h.Set("Content-Encoding", p.req.codec)
-	}
-	p.codec = encode(p.w, p.req.codec)
 	if p.req.framed {
-		p.frames = newFrameWriter(p.codec, p.req.settings["network_compression_method"])
+		p.frames = newFrameWriter(p.w, p.req.settings["network_compression_method"])
 	}
 }
 
-// top is where the bytes of the result go in.
-func (p *reply) top() io.Writer {
+// writer accepts the bytes of the result.
+func (p *reply) writer() io.Writer {
 	if p.frames != nil {
 		return p.frames
 	}
-	return p.codec
+	return p.w
 }
 
-// fail reports an error. Once a part of the result is out, the status can say
-// nothing any more, and the error goes into the body behind a marker.
+// fail sends an error. Once part of the result was sent, the status cannot be
+// changed any more, so the error is sent in the body after a marker.
 func (p *reply) fail(err error) {
-	_ = p.allow() // fails only when the client is gone
+	_ = p.extendDeadline() // fails only if the client is gone
 	if p.begun {
 		p.failInside(textOf(err))
 		return
@@ -127,26 +119,25 @@ func (p *reply) fail(err error) {
 	_, _ = io.WriteString(p.w, textOf(err)+"\n")
 }
 
-// failInside writes the block that ClickHouse documents for errors in the
-// middle of a result. In compressed frames its own frame is left plain, for
-// clickhouse-go searches the raw bytes.
+// failInside writes the block that ClickHouse documents for errors in the middle
+// of a result. Among compressed frames it is an uncompressed one, because
+// clickhouse-go searches the raw bytes for it.
 func (p *reply) failInside(text string) {
 	const longest = 16 << 10
 	text = text[:min(len(text), longest)]
 	block := fmt.Appendf(nil, "\r\n__exception__\r\n%s\r\n%s\n%d %s\r\n__exception__\r\n", p.tag, text, len(text)+1, p.tag)
-	// The client may be gone, and this is the last thing to tell it.
+	// Errors are ignored: the client may be gone, and nothing follows.
 	if p.frames != nil {
 		_, _ = p.frames.writePlain(block)
 	} else {
-		_, _ = p.codec.Write(block)
+		_, _ = p.w.Write(block)
 	}
-	_ = p.codec.Close()
 }
 
-// summary is what is known of the statement when the headers go out.
+// summary is what is known about the statement when the headers are sent.
 func (p *reply) summary() string {
 	text := func(n uint64) string { return strconv.FormatUint(n, 10) }
-	// A map of strings always encodes.
+	// Encoding a map of strings never fails.
 	summary, _ := json.Marshal(map[string]string{
 		"read_rows":          text(p.progress.ReadRows),
 		"read_bytes":         text(p.progress.ReadBytes),

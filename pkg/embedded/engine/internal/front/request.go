@@ -15,24 +15,23 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/internal/chdb"
 )
 
-// request is what the URL and the headers of a statement say.
+// request is the content of a statement's URL and headers.
 type request struct {
 	query    string // the statement, or its beginning, from the URL
 	database string
-	format   string // for a result whose statement names none
+	format   string // of the result, if the statement names none
 	id       string
 	revision uint64 // of Native results
-	framed   bool   // compress=1: the result in ClickHouse's own compressed frames
-	unframe  bool   // decompress=1: the body comes in them
-	waitEnd  bool   // wait_end_of_query=1: no result before its end is known
-	codec    string // Content-Encoding of the result
+	framed   bool   // compress=1: send the result in ClickHouse's compressed frames
+	unframe  bool   // decompress=1: the body is in such frames
+	waitEnd  bool   // wait_end_of_query=1: send no result before the query has ended
 	settings map[string]string
 	params   []chdb.Param
-	mark     string // unique, by which a running statement is found and killed
+	mark     string // unique; identifies the running statement for KILL
 }
 
-// parse reads the request. What ClickHouse takes for an option of its HTTP
-// interface is one here, everything else is a setting for the engine to judge.
+// parse reads the request. ClickHouse's options of its HTTP interface are read
+// here. Everything else is a setting, which the engine checks.
 func parse(r *http.Request, query url.Values) (*request, error) {
 	req := &request{format: "TabSeparated", settings: map[string]string{}, mark: rand.Text()}
 	req.database = r.Header.Get("X-Clickhouse-Database")
@@ -47,9 +46,6 @@ func parse(r *http.Request, query url.Values) (*request, error) {
 	}
 	if req.id == "" {
 		req.id = uuid.NewString()
-	}
-	if truthy(req.settings["enable_http_compression"]) && !req.framed {
-		req.codec = acceptedCodec(r.Header.Get("Accept-Encoding"))
 	}
 	req.settings["log_comment"] = strings.TrimSpace(req.settings["log_comment"] + " " + req.mark)
 	return req, nil
@@ -78,16 +74,16 @@ func (req *request) option(key, value string) error {
 		}
 		req.revision = revision
 	case "session_id", "session_check", "session_timeout":
-		return raise(codeNotImplemented, "NOT_IMPLEMENTED", "the embedded engine keeps no sessions: send settings with each statement instead of %s", key)
+		return raise(codeNotImplemented, "NOT_IMPLEMENTED", "the embedded engine has no sessions: send settings with each statement instead of %s", key)
 	case "user", "password", "quota_key", "buffer_size", "stacktrace":
-		// Credentials are checked already; the others change nothing here.
+		// Credentials were checked before; the other options have no effect here.
 	default:
 		return req.settingOrParam(key, value)
 	}
 	return nil
 }
 
-// settingName keeps the SET statement free of anything but names.
+// settingName matches the names that may appear in the SET statement.
 var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
 func (req *request) settingOrParam(key, value string) error {
@@ -102,7 +98,7 @@ func (req *request) settingOrParam(key, value string) error {
 	return nil
 }
 
-// preamble is what a fresh connection runs before the statement.
+// preamble is the text that a new connection runs before the statement.
 func (req *request) preamble() string {
 	var b strings.Builder
 	if req.database != "" {
@@ -118,7 +114,7 @@ func (req *request) preamble() string {
 	return b.String()
 }
 
-// quote makes a literal or an identifier of a text.
+// quote returns s as a literal or an identifier between two marks.
 func quote(s string, mark byte) string {
 	var b strings.Builder
 	b.WriteByte(mark)

@@ -16,21 +16,23 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/internal/chdb"
 )
 
-// Config is what the front needs to know. Zero values take the defaults.
+// Config configures a Server. Zero values mean the defaults.
 type Config struct {
-	// Password of the one user, `default`.
+	// Password of the only user, `default`.
 	Password string
-	// Statements is how many may run at once. Default 8.
+	// Statements is how many statements run at once. Default 8.
 	Statements int
-	// Waiting is how many more may wait for their turn. Default 64.
+	// Waiting is how many more statements may wait. Default 64.
 	Waiting int
-	// WaitTimeout is how long they wait. Default 10 s.
+	// WaitTimeout is how long they wait before they are refused. Default 10 s.
 	WaitTimeout time.Duration
-	// MaxBodyBytes bounds a request's body, packed and unpacked. Default 1 GiB.
+	// MaxBodyBytes bounds a request's body, both compressed and decompressed.
+	// Default 1 GiB.
 	MaxBodyBytes int64
-	// BodyTimeout is how long the next bytes of a body may take. Default 60 s.
+	// BodyTimeout is how long the client may take to send the next bytes of a
+	// body. Default 60 s.
 	BodyTimeout time.Duration
-	// Logger takes the server's own complaints. Default: discarded.
+	// Logger receives the server's own warnings. Default: they are discarded.
 	Logger *slog.Logger
 }
 
@@ -54,9 +56,9 @@ func setDefault[T comparable](value *T, otherwise T) {
 }
 
 const (
-	headLimit      = 1 << 20 // of a body, read before the engine is troubled
+	headLimit      = 1 << 20 // bytes of a body that are read before the engine is asked
 	maxConnections = 256
-	writeTimeout   = 60 * time.Second // for each piece of an answer, from when it is there
+	writeTimeout   = 60 * time.Second // for each piece of an answer
 	maxHeaderBytes = 1 << 20          // ClickHouse's http_max_uri_size; parameters travel in the URL
 )
 
@@ -66,7 +68,7 @@ type Server struct {
 	engine *chdb.Engine
 	slots  *slots
 	http   *http.Server
-	cancel context.CancelFunc // of every statement, when draining took too long
+	cancel context.CancelFunc // of all statements, if draining takes too long
 }
 
 // New prepares a server; Serve starts it.
@@ -79,7 +81,7 @@ func New(engine *chdb.Engine, config Config) *Server {
 		Handler:           s.routes(),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       90 * time.Second,
-		WriteTimeout:      writeTimeout, // of what is answered at once; the answers to statements say theirs anew
+		WriteTimeout:      writeTimeout, // answers to statements extend it for each piece
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(config.Logger.Handler(), slog.LevelWarn),
 		BaseContext:       func(net.Listener) context.Context { return base },
@@ -87,7 +89,7 @@ func New(engine *chdb.Engine, config Config) *Server {
 	return s
 }
 
-// Serve answers requests until Shutdown.
+// Serve answers the listener's requests until Shutdown.
 func (s *Server) Serve(listener net.Listener) error {
 	err := s.http.Serve(netutil.LimitListener(listener, maxConnections))
 	if errors.Is(err, http.ErrServerClosed) {
@@ -96,9 +98,9 @@ func (s *Server) Serve(listener net.Listener) error {
 	return err
 }
 
-// Shutdown takes no new requests and waits for those that run. When ctx ends
-// first, it kills the running queries and waits for them; inserts whose bodies
-// have arrived always finish.
+// Shutdown accepts no new requests and waits for the running ones. If ctx ends
+// first, it kills the running queries and waits for their end. Inserts whose
+// bodies have arrived always finish.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.cancel()
 	if err := s.http.Shutdown(ctx); err == nil {
@@ -122,10 +124,10 @@ func (s *Server) routes() http.Handler {
 func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "Ok.\n") }
 
 func unknownPath(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "there is no such handler: use / for statements and /ping for a sign of life; a database goes into ?database=", http.StatusNotFound)
+	http.Error(w, "no such path: send statements to / and health checks to /ping; name the database with ?database=", http.StatusNotFound)
 }
 
-// statement answers the request for one statement.
+// statement answers a request that contains one statement.
 func (s *Server) statement(w http.ResponseWriter, r *http.Request) {
 	out := &reply{w: w, started: time.Now()}
 	if err := s.run(out, r); err != nil {
@@ -133,7 +135,7 @@ func (s *Server) statement(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// run is a statement from its request to its result.
+// run reads the statement of a request, runs it and sends its result.
 func (s *Server) run(out *reply, r *http.Request) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -151,10 +153,7 @@ func (s *Server) run(out *reply, r *http.Request) error {
 		return err
 	}
 	out.req = req
-	from, err := s.openBody(out.w, r, req.unframe)
-	if err != nil {
-		return err
-	}
+	from := s.openBody(out.w, r, req.unframe)
 	defer from.drain()
 	job, err := s.receive(req, from)
 	if err != nil {
@@ -163,17 +162,20 @@ func (s *Server) run(out *reply, r *http.Request) error {
 	return s.execute(r.Context(), out, job)
 }
 
-// admit parses the request and refuses what the embedded engine does not do.
+// admit parses the request and refuses what the embedded engine cannot do.
 func admit(r *http.Request, query url.Values) (*request, error) {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
-		return nil, raise(codeNotImplemented, "NOT_IMPLEMENTED", "the embedded engine takes no external tables: insert the rows into a table instead")
+		return nil, raise(codeNotImplemented, "NOT_IMPLEMENTED", "the embedded engine has no external tables: insert the rows into a table instead")
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, raise(codeUnknownCompression, "UNKNOWN_COMPRESSION_METHOD", "the embedded engine does not decode Content-Encoding %q: send the body as it is, or in ClickHouse's own compressed frames with ?decompress=1", encoding)
 	}
 	req, err := parse(r, query)
 	if err != nil {
 		return nil, err
 	}
 	if _, given := req.settings["readonly"]; !given && r.Method != http.MethodPost && r.Method != http.MethodPut {
-		req.settings["readonly"] = "2" // as in ClickHouse: GET changes nothing
+		req.settings["readonly"] = "2" // as in ClickHouse, a GET request changes nothing
 	}
 	return req, nil
 }

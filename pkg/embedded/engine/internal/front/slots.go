@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// slots bounds how many statements run at once and how many wait for that.
+// slots bounds how many statements run at once and how many wait.
 type slots struct {
 	running chan struct{} // capacity: statements at once
-	waiting chan struct{} // capacity: statements at once and in the queue
+	waiting chan struct{} // capacity: running and waiting statements
 	timeout time.Duration
 }
 
@@ -20,12 +20,12 @@ func newSlots(running, waiting int, timeout time.Duration) *slots {
 	}
 }
 
-// acquire waits for a turn; release gives it back.
+// acquire waits until the statement may run. The caller must call release.
 func (s *slots) acquire(ctx context.Context) error {
 	select {
 	case s.waiting <- struct{}{}:
 	default:
-		return raise(codeTooManyQueries, "TOO_MANY_SIMULTANEOUS_QUERIES", "%d statements run or wait already: try again later", cap(s.waiting))
+		return raise(codeTooManyQueries, "TOO_MANY_SIMULTANEOUS_QUERIES", "%d statements are already running or waiting: try again later", cap(s.waiting))
 	}
 	timer := time.NewTimer(s.timeout)
 	defer timer.Stop()
@@ -34,7 +34,7 @@ func (s *slots) acquire(ctx context.Context) error {
 		return nil
 	case <-timer.C:
 		<-s.waiting
-		return raise(codeTooManyQueries, "TOO_MANY_SIMULTANEOUS_QUERIES", "%d statements run, and none ended within %s: try again later", cap(s.running), s.timeout)
+		return raise(codeTooManyQueries, "TOO_MANY_SIMULTANEOUS_QUERIES", "%d statements are running and none ended within %s: try again later", cap(s.running), s.timeout)
 	case <-ctx.Done():
 		<-s.waiting
 		return context.Cause(ctx)
@@ -46,7 +46,7 @@ func (s *slots) release() {
 	<-s.waiting
 }
 
-// drain waits until nothing runs, and lets nothing run again.
+// drain waits until no statement runs. No statement can run after it.
 func (s *slots) drain() {
 	for range cap(s.running) {
 		s.running <- struct{}{}

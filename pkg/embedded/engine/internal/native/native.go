@@ -1,15 +1,15 @@
-// Package native turns blocks of ClickHouse's Native format from revision 0,
-// which the engine writes, into the revision that a client asked for in
-// `client_protocol_version`. The HTTP front calls it on every piece of a
-// result.
+// Package native converts blocks of ClickHouse's Native format from revision 0,
+// which the engine writes, to the revision that a client requested in
+// `client_protocol_version`. The HTTP front converts each piece of a result.
 //
-// The two differ in two places only: a newer revision puts a block header
-// before each block, and from 54454 on a byte before each column that says
-// whether its serialization is a special one; it never is. To find those
-// places the columns must be decoded, but their bytes are copied as they are:
+// The revisions differ in two places. A newer one puts a block header before
+// each block. From 54454 on it puts a byte before each column that says whether
+// the column has a custom serialization; here it never has. The columns must be
+// decoded to find those places, but their bytes are copied unchanged, because
 // clickhouse-go does not write every type as it reads it.
 //
-// The format: docs "Native", and NativeWriter of ClickHouse 26.7.
+// Source of the format: the documentation of "Native", and NativeWriter of
+// ClickHouse 26.7.
 package native
 
 import (
@@ -22,12 +22,12 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/proto"
 )
 
-// blockHeader says that a block is no overflow (field 1) and belongs to no
+// blockHeader says that the block is not an overflow block (field 1) and has no
 // bucket (field 2, -1); 0 ends the fields.
 const blockHeader = "\x01\x00\x02\xff\xff\xff\xff\x00"
 
-// Append appends the blocks of src, encoded for the revision, to dst. On an
-// error it returns dst as it was.
+// Append appends the blocks of src, encoded for the revision, to dst. After an
+// error it returns dst unchanged.
 func Append(dst, src []byte, revision uint64) ([]byte, error) {
 	if revision == 0 {
 		return append(dst, src...), nil
@@ -42,7 +42,7 @@ func Append(dst, src []byte, revision uint64) ([]byte, error) {
 	return out, nil
 }
 
-// walker reads blocks and knows where in src it is.
+// walker reads blocks and knows its position in src.
 type walker struct {
 	src      []byte
 	unread   *bytes.Reader
@@ -50,8 +50,8 @@ type walker struct {
 	reader   *chproto.Reader
 }
 
-// readerBytes is at least what ch-go buffers, so that it takes our buffer for
-// its own and we can ask how far it has come.
+// readerBytes is at least the size of ch-go's buffer, so that ch-go uses the
+// buffer given to it, whose position is known.
 const readerBytes = 256 << 10
 
 func newWalker(src []byte) *walker {
@@ -105,7 +105,7 @@ func (w *walker) column(dst []byte, rows int, revision uint64) ([]byte, error) {
 	return append(dst, w.src[start:w.position()]...), nil
 }
 
-// skipData passes over a column's prefix and values. A block without rows has
+// skipData skips a column's prefix and values. A block without rows has
 // neither.
 func (w *walker) skipData(name, kind string, rows int) error {
 	if rows == 0 {

@@ -2,7 +2,7 @@ package statement
 
 import "strings"
 
-// kind is what a token is, as far as this package cares.
+// kind is the kind of a token.
 type kind int
 
 const (
@@ -19,7 +19,7 @@ type token struct {
 	text  string
 }
 
-// is compares with a keyword.
+// is reports whether the token is this keyword, in any case.
 func (t token) is(keyword string) bool {
 	return t.kind == word && strings.EqualFold(t.text, keyword)
 }
@@ -33,8 +33,8 @@ func (t token) unquoted() string {
 	return t.text
 }
 
-// scanner walks the tokens of a text. A string or comment without its end
-// reaches to the end of the text.
+// scanner reads the tokens of a text. A string or comment that is not closed
+// ends at the end of the text.
 type scanner struct {
 	text string
 	pos  int
@@ -72,7 +72,7 @@ func (s *scanner) peek() token {
 	return t
 }
 
-// skipGroup passes over a group whose opening bracket is behind.
+// skipGroup skips the rest of a group whose opening bracket was read.
 func (s *scanner) skipGroup() {
 	for depth := 1; depth > 0; {
 		switch t := s.next(); {
@@ -86,7 +86,7 @@ func (s *scanner) skipGroup() {
 	}
 }
 
-// skipBlank passes over white space and comments.
+// skipBlank skips white space and comments.
 func (s *scanner) skipBlank() {
 	for s.pos < len(s.text) {
 		rest := s.text[s.pos:]
@@ -113,9 +113,9 @@ func (s *scanner) skipPast(mark string) {
 	s.pos += i + len(mark)
 }
 
-// closing returns the position behind the quote that closes the one at pos. A
-// backslash guards the next byte; a doubled quote opens the text again, which
-// comes to the same.
+// closing returns the position after the quote that closes the one at pos. A
+// backslash escapes the next byte. A doubled quote closes the string and opens
+// it again, which has the same effect.
 func (s *scanner) closing(quote byte) int {
 	for i := s.pos + 1; i < len(s.text); i++ {
 		switch s.text[i] {
@@ -128,7 +128,7 @@ func (s *scanner) closing(quote byte) int {
 	return len(s.text)
 }
 
-// heredoc passes over $tag$ … $tag$ if that is what stands here.
+// heredoc skips $tag$ … $tag$ if the text continues so.
 func (s *scanner) heredoc() bool {
 	rest := s.text[s.pos+1:]
 	i := strings.IndexByte(rest, '$')
@@ -141,7 +141,7 @@ func (s *scanner) heredoc() bool {
 	return true
 }
 
-// isWord leaves `$` to the caller, who looks for a heredoc first.
+// isWord excludes `$`, because the caller checks for a heredoc first.
 func isWord(c byte) bool {
 	return c == '_' || c >= 0x80 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }

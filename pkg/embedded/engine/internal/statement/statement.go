@@ -1,23 +1,23 @@
-// Package statement finds in the text of a ClickHouse statement the few things
-// that the HTTP front must know before the engine sees it: where the head of
-// an INSERT ends and its rows begin, which format the rows have, and which
-// format a query asks for.
+// Package statement finds in the text of a ClickHouse statement what the HTTP
+// front must know before the engine runs it: where the head of an INSERT ends
+// and its rows begin, which format the rows have, and which format a query
+// requests.
 //
-// It sits between the request and the engine. It is no parser and refuses
-// nothing: what it does not recognise goes to the engine as it is, and the
-// engine's parser has the last word.
+// It is not a parser and refuses nothing. Text that it does not recognise goes
+// to the engine unchanged, and the engine's parser decides.
 package statement
 
 import "strings"
 
-// Insert is an INSERT that brings its own rows.
+// Insert is an INSERT whose text contains its rows.
 type Insert struct {
-	Head   string // up to, without, FORMAT or VALUES, with every SETTINGS
+	Head   string // the text before FORMAT or VALUES, with all SETTINGS
 	Format string // of the rows
 	Data   int    // where the rows begin in the text
 }
 
-// ParseInsert recognises an INSERT with rows. An INSERT … SELECT has none.
+// ParseInsert returns false if the text is not an INSERT with rows, as
+// INSERT … SELECT.
 func ParseInsert(text string) (Insert, bool) {
 	s := scanner{text: text}
 	if !s.next().is("INSERT") {
@@ -42,8 +42,8 @@ func ParseInsert(text string) (Insert, bool) {
 	return Insert{}, false
 }
 
-// skipTarget passes over `[INTO] [TABLE] [FUNCTION] name[.name]`, for a table
-// may well be called `values`, and returns the token behind it.
+// skipTarget skips `[INTO] [TABLE] [FUNCTION] name[.name]`, because a table may
+// be called `values`, and returns the token after it.
 func (s *scanner) skipTarget() token {
 	t := s.next()
 	for _, word := range []string{"INTO", "TABLE", "FUNCTION"} {
@@ -57,8 +57,8 @@ func (s *scanner) skipTarget() token {
 	return t
 }
 
-// insertFormat reads what follows FORMAT: the name, perhaps SETTINGS, then at
-// most one line break that belongs to the statement and not to the rows.
+// insertFormat reads what follows FORMAT: the name, possibly SETTINGS, and at
+// most one line break, which belongs to the statement and not to the rows.
 func (s *scanner) insertFormat(head string) (Insert, bool) {
 	name := s.next()
 	if name.kind != word && name.kind != quoted {
@@ -74,8 +74,8 @@ func (s *scanner) insertFormat(head string) (Insert, bool) {
 	return Insert{Head: head, Format: name.unquoted(), Data: len(s.text) - len(rest)}, true
 }
 
-// skipSettings passes over `SETTINGS name = value, …` and stays where it was
-// when there is none.
+// skipSettings skips `SETTINGS name = value, …`. If there is none, it does not
+// move and returns false.
 func (s *scanner) skipSettings() bool {
 	before := s.pos
 	if !s.next().is("SETTINGS") {
@@ -99,7 +99,7 @@ func (s *scanner) skipSettings() bool {
 }
 
 // OutputFormat returns the format of a FORMAT clause at the end of a query, or
-// an empty string where the query leaves it to the default.
+// an empty string if there is none.
 func OutputFormat(text string) string {
 	s := scanner{text: text}
 	for t := s.next(); t.kind != end; t = s.next() {
@@ -115,8 +115,8 @@ func OutputFormat(text string) string {
 	return ""
 }
 
-// lastClause reads the name behind FORMAT if nothing but settings follows it;
-// otherwise the word was an identifier.
+// lastClause reads the name after FORMAT if only settings follow it. Otherwise
+// the word FORMAT was an identifier.
 func (s *scanner) lastClause() (string, bool) {
 	before := s.pos
 	name := s.next()
@@ -132,8 +132,8 @@ func (s *scanner) lastClause() (string, bool) {
 	return "", false
 }
 
-// ReturnsRows says whether a statement is a SELECT, of which the engine can
-// hand over the result in pieces.
+// ReturnsRows reports whether a statement is a SELECT. The engine can stream the
+// result only of these.
 func ReturnsRows(text string) bool {
 	s := scanner{text: text}
 	t := s.next()
@@ -143,9 +143,9 @@ func ReturnsRows(text string) bool {
 	return t.is("SELECT") || t.is("WITH")
 }
 
-// TouchesFiles says whether a statement reads from or writes to a file beside
-// the engine, which its grants do not cover: the library opens such a file by
-// itself, like a client on the command line.
+// TouchesFiles reports whether a statement reads from or writes to a file, as
+// INTO OUTFILE does. Grants do not prevent that, because the library opens such
+// a file itself, as the command-line client does.
 func TouchesFiles(text string) bool {
 	s := scanner{text: text}
 	for t := s.next(); t.kind != end; t = s.next() {
