@@ -139,11 +139,17 @@ bench-durability: engine ## measure what syncing to disk costs
 bench-go: engine redis ## run the packages' own benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/...
 
-lint: ## gofmt, go vet, staticcheck and the import rule
+# Packages that hold helpers of tests: no program reaches them.
+TEST_SUPPORT := /[a-z]+test/|^pkg/freeport/
+
+lint: ## gofmt, go vet, staticcheck, the import rule, and no function that no program reaches
 	@unformatted=$$(gofmt -l cmd deploy pkg schema); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
 	$(GO) vet $(PACKAGES)
 	$(GO) tool staticcheck $(PACKAGES)
 	$(GO) tool depguard $(PACKAGES)
+	@unreachable=$$($(GO) tool deadcode $(PACKAGES)) || exit 1; \
+		unreachable=$$(echo "$$unreachable" | grep -vE '$(TEST_SUPPORT)'); \
+		test -z "$$unreachable" || { echo "only tests reach these functions, or nothing does:"; echo "$$unreachable"; exit 1; }
 
 IMAGES  := ingest writer notifier admin
 VERSION ?= latest
