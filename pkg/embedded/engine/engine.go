@@ -79,6 +79,9 @@ func (e *Engine) URL() string {
 	return u.String()
 }
 
+// PID is the child's process ID, or 0 while there is no child.
+func (e *Engine) PID() int { return int(e.pid.Load()) }
+
 // Stop accepts no new statements, waits for the running ones, closes the data
 // and ends the child. If ctx ends first, the child is killed; rows whose insert
 // was answered are not lost by that.
@@ -131,7 +134,7 @@ func (e *Engine) respawn(stopping context.Context, wait backoff.BackOff) *child 
 		}
 		c, err := e.spawn(stopping)
 		if err == nil {
-			e.config.Logger.Info("engine process restarted", "attempt", attempt, "elapsed", time.Since(c.started))
+			e.config.Logger.Info("engine process restarted", "pid", e.PID(), "attempt", attempt, "elapsed", time.Since(c.started))
 			return c
 		}
 		e.config.Logger.Error("engine process not restarted", "err", err, "attempt", attempt)
