@@ -22,7 +22,8 @@ import (
 	"github.com/logboom/logboom/cmd/collector/internal/hectest"
 )
 
-// asCollector makes the test's own binary be the collector.
+// asCollector is the environment variable that makes the test binary run the
+// collector instead of the tests.
 const asCollector = "COLLECTOR_TEST_RUNS_MAIN"
 
 func TestMain(m *testing.M) {
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// collector is the process, as an operator runs it by itself.
+// collector is a collector process, as an operator runs it without Docker.
 type collector struct {
 	t       *testing.T
 	folder  string
@@ -45,7 +46,7 @@ func newCollector(t *testing.T) *collector {
 	t.Helper()
 	c := &collector{t: t, folder: t.TempDir()}
 	c.client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{
-		DisableKeepAlives: true, // the other side is killed
+		DisableKeepAlives: true, // the collector is killed again and again
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", c.socket())
 		},
@@ -81,7 +82,7 @@ func (c *collector) start(args ...string) {
 // signal sends a signal and waits for the process to end.
 func (c *collector) signal(signal syscall.Signal) {
 	_ = c.command.Process.Signal(signal) // it may have ended already
-	_ = c.command.Wait()                 // its code is asked for where it matters
+	_ = c.command.Wait()                 // the test reads the exit code where it matters
 }
 
 func (c *collector) call(path string, request any) {
@@ -109,13 +110,13 @@ func (c *collector) open(l *dockertest.Log, url, tag string) {
 	}})
 }
 
-// Killed again and again, in the middle of whatever it does, the collector
-// loses nothing and doubles nothing, while the server fails half of the time
-// and breaks connections after it has stored what came.
+// The collector is killed at random moments, while the server fails half of the
+// time and breaks connections after it has stored the body. No line is lost or
+// doubled.
 func TestKillsLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
 	const containers, kills = 3, 12
-	const most = 100_000 // lines of each: what the spool holds, however long the kills take
+	const maxLines = 100_000 // lines of each container: they fit into the spool, however long the test takes
 	to, c := hectest.New(t), newCollector(t)
 	to.Answer(func(int, hectest.Request) (int, map[string]string) { return []int{200, 200, 503, 0}[rand.IntN(4)], nil })
 	stop := make(chan struct{})
@@ -126,7 +127,7 @@ func TestKillsLoseAndDoubleNothing(t *testing.T) {
 		logs[i] = dockertest.NewLog(t)
 		c.open(logs[i], to.URL, fmt.Sprint(i))
 		writers.Go(func() {
-			for n := range most {
+			for n := range maxLines {
 				select {
 				case <-stop:
 					return
@@ -144,7 +145,7 @@ func TestKillsLoseAndDoubleNothing(t *testing.T) {
 		})
 	}
 	for range kills {
-		<-time.After(time.Duration(rand.IntN(200)) * time.Millisecond) // any moment will do
+		<-time.After(time.Duration(rand.IntN(200)) * time.Millisecond) // a random moment
 		c.signal(syscall.SIGKILL)
 		c.start()
 	}
@@ -166,19 +167,19 @@ func TestKillsLoseAndDoubleNothing(t *testing.T) {
 		}
 		next[e.Event.Tag]++
 	}
-	t.Logf("%d lines, %d kills: each came once, in order", total, kills)
+	t.Logf("%d lines, %d kills: each line arrived once, in order", total, kills)
 	c.signal(syscall.SIGTERM)
 	if code := c.command.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, &c.output)
 	}
 }
 
-// numbered is a line of one of several lengths, up to some that Docker cuts.
+// numbered returns a line of one of several lengths. Docker cuts the longest ones.
 func numbered(n int) string {
 	return fmt.Sprintf("%08d ", n) + strings.Repeat("x", []int{10, 100, 700, 0}[n%4]+n%997/996*40<<10)
 }
 
-func TestAStopWithinItsTimeLeavesTheRestInTheSpool(t *testing.T) {
+func TestAStopLeavesTheRestInTheSpool(t *testing.T) {
 	t.Parallel()
 	to, c := hectest.New(t), newCollector(t)
 	to.Answer(func(int, hectest.Request) (int, map[string]string) { return 503, nil })
@@ -190,19 +191,19 @@ func TestAStopWithinItsTimeLeavesTheRestInTheSpool(t *testing.T) {
 	to.AwaitRequests(1)
 	began := time.Now()
 	c.signal(syscall.SIGTERM)
-	if code := c.command.ProcessState.ExitCode(); code != 0 || time.Since(began) > 2*time.Minute { // its time is 5 s
+	if code := c.command.ProcessState.ExitCode(); code != 0 || time.Since(began) > 2*time.Minute { // the default of --stop-timeout is 5 s
 		t.Errorf("exit code %d after %s:\n%s", code, time.Since(began), &c.output)
 	}
 	to.Answer(nil)
 	c.start()
-	to.Await("what was left", func(e []hectest.Event) bool { return len(e) == 100 })
+	to.Await("the rest", func(e []hectest.Event) bool { return len(e) == 100 })
 }
 
-// A thousand containers whose lines nobody takes cost the process little
-// memory, and all of it comes once somebody does.
+// A thousand containers with pending lines cost the process little memory, and
+// all lines arrive once the server accepts them.
 func TestAThousandContainersCostLittleMemory(t *testing.T) {
 	t.Parallel()
-	const containers, each, mostKiB = 1000, 50, 512 << 10 // measured: 36 MiB; the race detector multiplies it
+	const containers, each, maxKiB = 1000, 50, 512 << 10 // measured: 36 MiB; the race detector multiplies it
 	to, c := hectest.New(t), newCollector(t)
 	to.Answer(func(int, hectest.Request) (int, map[string]string) { return 503, nil })
 	for i := range containers {
@@ -218,13 +219,13 @@ func TestAThousandContainersCostLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, after, _ := strings.Cut(string(status), "VmHWM:")
-	var most int
-	if _, err := fmt.Sscan(after, &most); err != nil {
+	var peak int
+	if _, err := fmt.Sscan(after, &peak); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d containers: %d KiB resident at most", containers, most)
-	if most > mostKiB {
-		t.Errorf("%d KiB were resident, want at most %d", most, mostKiB)
+	t.Logf("%d containers: %d KiB resident at most", containers, peak)
+	if peak > maxKiB {
+		t.Errorf("%d KiB were resident, want at most %d", peak, maxKiB)
 	}
 	to.Answer(nil)
 	to.Await("all lines", func(e []hectest.Event) bool { return len(e) == containers*each })
@@ -235,7 +236,7 @@ func TestBadSettingsAreRefusedByName(t *testing.T) {
 	for _, flag := range []string{"--spool-bytes=1", "--stop-timeout=-1s", "--log-level=loud", "--socket-path=x"} {
 		command := exec.Command(os.Args[0], flag)
 		command.Env = append(os.Environ(), asCollector+"=1")
-		out, _ := command.CombinedOutput() // the code is looked at
+		out, _ := command.CombinedOutput() // the exit code is checked below
 		name, _, _ := strings.Cut(flag, "=")
 		if command.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), name) {
 			t.Errorf("%s: code %d: %s", flag, command.ProcessState.ExitCode(), out)

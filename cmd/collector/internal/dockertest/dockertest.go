@@ -1,8 +1,9 @@
-// Package dockertest plays dockerd's part towards a log driver, for tests: it
-// keeps a FIFO as dockerd does, open for reading too, and writes frames to it.
+// Package dockertest plays dockerd's part for tests of the log driver: it holds
+// a FIFO open for reading and writing, as dockerd does, and writes frames to it.
 package dockertest
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -11,13 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/logboom/logboom/cmd/collector/internal/entry"
 )
 
-// pieceSize is where Docker cuts lines.
+// pieceSize is the length at which Docker cuts lines, in bytes.
 const pieceSize = 16 << 10
 
-// Log is a container's log on dockerd's side.
+// Log is dockerd's side of a container's log.
 type Log struct {
 	Path string
 	t    testing.TB
@@ -26,7 +29,7 @@ type Log struct {
 	ids  int
 }
 
-// NewLog makes a FIFO in a temporary folder.
+// NewLog creates a FIFO in a temporary folder.
 func NewLog(t testing.TB) *Log {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")
@@ -42,8 +45,8 @@ func NewLog(t testing.TB) *Log {
 	return l
 }
 
-// Line writes one line, in pieces where it is long, and waits for room in the
-// FIFO as dockerd does.
+// Line writes one line, in pieces if it is long. It waits for room in the FIFO,
+// as dockerd does.
 func (l *Log) Line(source, text string) {
 	l.t.Helper()
 	if err := l.TryLine(source, text); err != nil {
@@ -51,7 +54,7 @@ func (l *Log) Line(source, text string) {
 	}
 }
 
-// TryLine is Line for other goroutines than the test's.
+// TryLine is Line for goroutines other than the test's: it returns the error.
 func (l *Log) TryLine(source, text string) error {
 	l.time++
 	if len(text) <= pieceSize {
@@ -69,7 +72,7 @@ func (l *Log) TryLine(source, text string) error {
 	return nil
 }
 
-// Entry writes one entry as it is.
+// Entry writes one entry unchanged.
 func (l *Log) Entry(e *entry.Entry) {
 	l.t.Helper()
 	if err := l.write(e); err != nil {
@@ -89,16 +92,48 @@ func (l *Log) write(e *entry.Entry) error {
 	if err := l.file.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
 		return err
 	}
-	if _, err := l.file.Write(entry.Append(nil, e)); err != nil {
+	if _, err := l.file.Write(AppendFrame(nil, e)); err != nil {
 		return fmt.Errorf("the container was blocked: %w", err)
 	}
 	return nil
 }
 
-// Close is what dockerd does after StopLogging.
+// Close closes and removes the FIFO, as dockerd does after StopLogging.
 func (l *Log) Close() {
 	if err := l.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		l.t.Error(err)
 	}
-	_ = os.Remove(l.Path) // the folder goes too
+	_ = os.Remove(l.Path) // the temporary folder is removed too
+}
+
+// AppendFrame appends the frame of an entry, as Docker writes it. Package entry
+// documents the field numbers.
+func AppendFrame(dst []byte, e *entry.Entry) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	dst = protowire.AppendTag(dst, 1, protowire.BytesType)
+	dst = protowire.AppendString(dst, e.Source)
+	dst = protowire.AppendTag(dst, 2, protowire.VarintType)
+	dst = protowire.AppendVarint(dst, uint64(e.Time))
+	dst = protowire.AppendTag(dst, 3, protowire.BytesType)
+	dst = protowire.AppendBytes(dst, e.Line)
+	if e.Partial {
+		dst = protowire.AppendTag(dst, 4, protowire.VarintType)
+		dst = protowire.AppendVarint(dst, 1)
+	}
+	if e.Last || e.ID != "" || e.Ordinal != 0 {
+		dst = protowire.AppendTag(dst, 5, protowire.BytesType)
+		dst = protowire.AppendBytes(dst, appendMeta(nil, e))
+	}
+	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-entry.HeaderSize))
+	return dst
+}
+
+func appendMeta(dst []byte, e *entry.Entry) []byte {
+	dst = protowire.AppendTag(dst, 1, protowire.VarintType)
+	dst = protowire.AppendVarint(dst, protowire.EncodeBool(e.Last))
+	dst = protowire.AppendTag(dst, 2, protowire.BytesType)
+	dst = protowire.AppendString(dst, e.ID)
+	dst = protowire.AppendTag(dst, 3, protowire.VarintType)
+	return protowire.AppendVarint(dst, uint64(e.Ordinal))
 }

@@ -1,5 +1,7 @@
-// Package entry reads and writes what Docker puts into a log driver's FIFO:
-// frames of a length and one LogEntry message each.
+// Package entry decodes what Docker writes into a log driver's FIFO, and joins
+// the pieces of long lines.
+//
+// A FIFO holds frames: a length, and one LogEntry message of that length.
 //
 //	uint32, big-endian: n │ n bytes: LogEntry (protocol buffers)
 //
@@ -7,8 +9,8 @@
 //	PartialLogMetadata  1 last bool · 2 id string · 3 ordinal int32
 //
 // The format is that of moby's api/types/plugins/logdriver. What a newcomer
-// would get wrong: the length comes from the other side, so it is checked
-// against MaxSize before it is believed.
+// would get wrong: the length comes from the other side, so Length checks it
+// against MaxSize before anything is allocated or read.
 package entry
 
 import (
@@ -21,18 +23,18 @@ import (
 )
 
 const (
-	// HeaderSize is the length of a frame's length.
+	// HeaderSize is the number of bytes of a frame's length.
 	HeaderSize = 4
-	// MaxSize is the largest message that is believed. Docker cuts lines at
-	// 16 KiB; the rest is room for what may change.
+	// MaxSize is the largest message that Length accepts. Docker cuts lines at
+	// 16 KiB; the limit leaves room for later versions.
 	MaxSize = 1 << 20
 )
 
-// ErrFrame says that a length cannot be one: the reader is out of step with
-// the writer, and nothing after it can be understood.
-var ErrFrame = errors.New("a frame's length is over 1 MiB or zero")
+// ErrFrame reports an impossible frame length. The reader has lost the
+// boundaries of the frames, so that nothing after it can be decoded.
+var ErrFrame = errors.New("frame length is zero or over 1 MiB")
 
-// Numbers of the fields.
+// Field numbers of LogEntry and PartialLogMetadata.
 const (
 	fieldSource  = 1
 	fieldTime    = 2
@@ -45,37 +47,38 @@ const (
 	metaOrdinal = 3
 )
 
-// Entry is one line of a container, or one piece of it.
+// Entry is one line of a container, or one piece of a line.
 type Entry struct {
 	Source  string // stdout or stderr
 	Time    int64  // nanoseconds since the epoch
-	Line    []byte // without its newline; valid as long as the bytes that it was decoded from
-	Partial bool   // a piece of a longer line; ID and Last say of which and whether it ends it
+	Line    []byte // without its newline; shares the memory of the decoded message
+	Partial bool   // a piece of a longer line: ID names the line, Last marks its last piece
 	Last    bool
-	ID      string // empty where Docker gave none
-	Ordinal int32  // of the piece, from 1; 0 where Docker gave none
+	ID      string // empty if Docker sent none
+	Ordinal int32  // position of the piece, from 1; 0 if Docker sent none
 }
 
-// Ends tells whether a line ends with this entry.
-func (e *Entry) Ends() bool { return !e.Partial || e.Last }
+// EndsLine reports whether a line ends with this entry.
+func (e *Entry) EndsLine() bool { return !e.Partial || e.Last }
 
-// Length reads a frame's header, which must hold HeaderSize bytes.
+// Length returns the length of the message behind a frame's header. The header
+// must hold HeaderSize bytes. The error is ErrFrame.
 func Length(header []byte) (int, error) {
 	n := binary.BigEndian.Uint32(header)
 	if n == 0 || n > MaxSize {
-		return 0, fmt.Errorf("%w: %d", ErrFrame, n)
+		return 0, fmt.Errorf("%w: %d bytes", ErrFrame, n)
 	}
 	return int(n), nil
 }
 
-// Decode reads one message into e, replacing what was there. Unknown fields
-// are passed over. Line points into message.
+// Decode decodes one message into e and overwrites what e held. It skips
+// unknown fields. Line points into message.
 func (e *Entry) Decode(message []byte) error {
 	*e = Entry{}
-	return fields(message, func(number protowire.Number, kind protowire.Type, value uint64, bytes []byte) error {
+	return eachField(message, func(number protowire.Number, kind protowire.Type, value uint64, bytes []byte) error {
 		switch {
 		case number == fieldSource && kind == protowire.BytesType:
-			e.Source = source(bytes)
+			e.Source = sourceName(bytes)
 		case number == fieldTime && kind == protowire.VarintType:
 			e.Time = int64(value)
 		case number == fieldLine && kind == protowire.BytesType:
@@ -90,7 +93,7 @@ func (e *Entry) Decode(message []byte) error {
 }
 
 func (e *Entry) decodeMeta(message []byte) error {
-	return fields(message, func(number protowire.Number, kind protowire.Type, value uint64, bytes []byte) error {
+	return eachField(message, func(number protowire.Number, kind protowire.Type, value uint64, bytes []byte) error {
 		switch {
 		case number == metaLast && kind == protowire.VarintType:
 			e.Last = value != 0
@@ -103,8 +106,8 @@ func (e *Entry) decodeMeta(message []byte) error {
 	})
 }
 
-// source spares the two usual names an allocation a line.
-func source(name []byte) string {
+// sourceName allocates nothing for the two usual names.
+func sourceName(name []byte) string {
 	switch string(name) {
 	case "stdout":
 		return "stdout"
@@ -114,9 +117,9 @@ func source(name []byte) string {
 	return string(name)
 }
 
-// fields calls each with every field of a message: value is set for varints,
-// bytes for what has a length.
-func fields(message []byte, each func(number protowire.Number, kind protowire.Type, value uint64, bytes []byte) error) error {
+// eachField calls visit with every field of a message: value is set for
+// varints, bytes for fields that have a length.
+func eachField(message []byte, visit func(number protowire.Number, kind protowire.Type, value uint64, bytes []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
@@ -137,40 +140,9 @@ func fields(message []byte, each func(number protowire.Number, kind protowire.Ty
 			return fmt.Errorf("log entry: field %d: %w", number, protowire.ParseError(n))
 		}
 		message = message[n:]
-		if err := each(number, kind, value, bytes); err != nil {
+		if err := visit(number, kind, value, bytes); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// Append adds the frame of e to dst, as Docker would write it.
-func Append(dst []byte, e *Entry) []byte {
-	start := len(dst)
-	dst = append(dst, 0, 0, 0, 0)
-	dst = protowire.AppendTag(dst, fieldSource, protowire.BytesType)
-	dst = protowire.AppendString(dst, e.Source)
-	dst = protowire.AppendTag(dst, fieldTime, protowire.VarintType)
-	dst = protowire.AppendVarint(dst, uint64(e.Time))
-	dst = protowire.AppendTag(dst, fieldLine, protowire.BytesType)
-	dst = protowire.AppendBytes(dst, e.Line)
-	if e.Partial {
-		dst = protowire.AppendTag(dst, fieldPartial, protowire.VarintType)
-		dst = protowire.AppendVarint(dst, 1)
-	}
-	if e.Last || e.ID != "" || e.Ordinal != 0 {
-		dst = protowire.AppendTag(dst, fieldMeta, protowire.BytesType)
-		dst = protowire.AppendBytes(dst, appendMeta(nil, e))
-	}
-	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-HeaderSize))
-	return dst
-}
-
-func appendMeta(dst []byte, e *Entry) []byte {
-	dst = protowire.AppendTag(dst, metaLast, protowire.VarintType)
-	dst = protowire.AppendVarint(dst, protowire.EncodeBool(e.Last))
-	dst = protowire.AppendTag(dst, metaID, protowire.BytesType)
-	dst = protowire.AppendString(dst, e.ID)
-	dst = protowire.AppendTag(dst, metaOrdinal, protowire.VarintType)
-	return protowire.AppendVarint(dst, uint64(e.Ordinal))
 }

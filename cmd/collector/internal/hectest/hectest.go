@@ -1,5 +1,6 @@
-// Package hectest is the receiving end for tests: a server that takes events
-// as Logboom does, stores a repeated key once, and can be told to fail.
+// Package hectest is a server for tests of the collector. It stores events as
+// Logboom does, stores the body of a repeated key only once, and fails on
+// request.
 package hectest
 
 import (
@@ -17,11 +18,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// patience bounds every wait: a sender may pause for half a minute between two
-// attempts, and many may share a busy machine.
+// patience bounds every wait. A sender may pause for half a minute between two
+// attempts, and the machine may be busy.
 const patience = 3 * time.Minute
 
-// Event is one event as it was sent.
+// Event is one stored event.
 type Event struct {
 	Event struct {
 		Line   string            `json:"line"`
@@ -33,55 +34,55 @@ type Event struct {
 	Host string `json:"host"`
 }
 
-// Request is one request as it was sent, its body unpacked.
+// Request is one request, with its body decompressed.
 type Request struct {
 	Header http.Header
 	Key    string
 	Body   []byte
 }
 
-// Server takes events.
+// Server is the server.
 type Server struct {
 	*httptest.Server
 	t testing.TB
 
 	mu     sync.Mutex
 	answer func(n int, r Request) (status int, header map[string]string)
-	keys   map[string][]byte // body by key of what was stored
-	first  map[string][]byte // body by key of what was ever sent
+	stored map[string][]byte // the stored bodies by key
+	sent   map[string][]byte // all bodies ever sent, by key
 	events []Event
-	seen   int
-	change chan struct{} // closed and replaced with each request
+	count  int           // requests since Answer was called
+	change chan struct{} // closed and replaced at each request
 }
 
-// New starts one that takes everything.
+// New starts a server that accepts everything.
 func New(t testing.TB) *Server {
-	s := &Server{t: t, keys: map[string][]byte{}, first: map[string][]byte{}, change: make(chan struct{})}
+	s := &Server{t: t, stored: map[string][]byte{}, sent: map[string][]byte{}, change: make(chan struct{})}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Server.Close)
 	return s
 }
 
-// Answer makes the server answer as told, from the n-th request on, counted
-// from 0; a status of 200 stores what came. nil: 200 always. A status of 0
-// stores what came and breaks the connection.
+// Answer sets the function that chooses the answer to the n-th request, counted
+// from 0 since this call; nil always answers 200. A status of 200 stores the
+// body. A status of 0 stores the body and breaks the connection.
 func (s *Server) Answer(answer func(n int, r Request) (status int, header map[string]string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answer, s.seen = answer, 0
+	s.answer, s.count = answer, 0
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	packed, err := io.ReadAll(r.Body)
+	compressed, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the sender was killed, or went, in the middle of it: nothing came
+		return // the sender was killed or left before the body was complete
 	}
-	body, err := unpacked(r.Header.Get("Content-Encoding"), packed)
+	body, err := decompress(r.Header.Get("Content-Encoding"), compressed)
 	if err != nil {
 		s.t.Errorf("body: %v", err)
 		return
 	}
-	status, header := s.take(Request{r.Header, r.Header.Get("Idempotency-Key"), body}, r.URL.Path)
+	status, header := s.handle(Request{r.Header, r.Header.Get("Idempotency-Key"), body}, r.URL.Path)
 	for name, value := range header {
 		w.Header().Set(name, value)
 	}
@@ -89,29 +90,29 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(`{"text":"told by the test","code":0}`)) // the sender may have gone
+	_, _ = w.Write([]byte(`{"text":"chosen by the test","code":0}`)) // it fails only if the sender is gone
 }
 
-func (s *Server) take(r Request, path string) (status int, header map[string]string) {
+func (s *Server) handle(r Request, path string) (status int, header map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer func() { close(s.change); s.change = make(chan struct{}) }()
 	status = http.StatusOK
 	if s.answer != nil {
-		status, header = s.answer(s.seen, r)
+		status, header = s.answer(s.count, r)
 	}
-	s.seen++
+	s.count++
 	if path != "/services/collector/event/1.0" || r.Key == "" || len(r.Key) > 128 {
 		s.t.Errorf("path %q, key %q", path, r.Key)
 	}
-	if before, ok := s.first[r.Key]; ok && !bytes.Equal(before, r.Body) {
-		s.t.Errorf("key %s came with another body", r.Key)
+	if before, ok := s.sent[r.Key]; ok && !bytes.Equal(before, r.Body) {
+		s.t.Errorf("key %s was repeated with another body", r.Key)
 	}
-	s.first[r.Key] = r.Body
-	if status != http.StatusOK && status != 0 || s.keys[r.Key] != nil {
+	s.sent[r.Key] = r.Body
+	if status != http.StatusOK && status != 0 || s.stored[r.Key] != nil {
 		return status, header
 	}
-	s.keys[r.Key] = r.Body
+	s.stored[r.Key] = r.Body
 	s.store(r.Body)
 	return status, header
 }
@@ -132,7 +133,7 @@ func (s *Server) store(body []byte) {
 	}
 }
 
-func unpacked(encoding string, body []byte) ([]byte, error) {
+func decompress(encoding string, body []byte) ([]byte, error) {
 	switch encoding {
 	case "gzip":
 		reader, err := gzip.NewReader(bytes.NewReader(body))
@@ -151,23 +152,23 @@ func unpacked(encoding string, body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// Events are what is stored, in the order in which it came.
+// Events returns the stored events in the order of their arrival.
 func (s *Server) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Event(nil), s.events...)
 }
 
-// Await waits until what is stored is accepted.
+// Await waits until accept returns true for the stored events, and returns them.
 func (s *Server) Await(what string, accept func([]Event) bool) []Event {
 	s.t.Helper()
 	return s.await(what, func() bool { return accept(s.events) })
 }
 
-// AwaitRequests waits until so many requests came since Answer was called.
+// AwaitRequests waits until n requests have come since Answer was called.
 func (s *Server) AwaitRequests(n int) {
 	s.t.Helper()
-	s.await("requests", func() bool { return s.seen >= n })
+	s.await("requests", func() bool { return s.count >= n })
 }
 
 func (s *Server) await(what string, accept func() bool) []Event {
@@ -175,7 +176,7 @@ func (s *Server) await(what string, accept func() bool) []Event {
 	deadline := time.After(patience)
 	for {
 		s.mu.Lock()
-		ok, events, change, seen := accept(), append([]Event(nil), s.events...), s.change, s.seen
+		ok, events, change, count := accept(), append([]Event(nil), s.events...), s.change, s.count
 		s.mu.Unlock()
 		if ok {
 			return events
@@ -183,7 +184,7 @@ func (s *Server) await(what string, accept func() bool) []Event {
 		select {
 		case <-change:
 		case <-deadline:
-			s.t.Fatalf("not within %s: %s; %d events of %d requests", patience, what, len(events), seen)
+			s.t.Fatalf("not within %s: %s; %d events of %d requests", patience, what, len(events), count)
 		}
 	}
 }

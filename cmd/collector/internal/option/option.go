@@ -1,9 +1,9 @@
-// Package option reads a container's --log-opt values.
+// Package option parses a container's --log-opt values.
 //
-// Docker checks none of them for a plugin, so each is checked here, and a
-// wrong one is refused by its name before the container starts. What a
-// newcomer would get wrong: nothing here may touch the network. A container
-// must start although Logboom is away.
+// Docker checks none of them for a plugin. Parse therefore checks each one, and
+// refuses a wrong one by its name before the container starts. What a newcomer
+// would get wrong: nothing here may use the network, because a container must
+// start even if Logboom is unreachable.
 package option
 
 import (
@@ -51,21 +51,21 @@ const (
 	maxPattern           = 1024
 )
 
-// Compressions that a batch may be sent with.
+// The compressions of a request's body.
 const (
 	Gzip = "gzip"
 	Zstd = "zstd"
 	None = "none"
 )
 
-// Destination is where a container's lines go and how they travel. It is
-// comparable: containers with equal ones share their connections.
+// Destination says where a container's lines go and how they are sent. It is
+// comparable: containers with equal destinations share their connections.
 type Destination struct {
-	URL         string `json:"url"` // scheme, host and perhaps a path, without a slash at the end
+	URL         string `json:"url"` // scheme, host and optionally a path, without a trailing slash
 	Token       string `json:"token,omitempty"`
-	TokenFile   string `json:"token_file,omitempty"` // instead of Token; read again for every batch
+	TokenFile   string `json:"token_file,omitempty"` // instead of Token; read again for every request
 	Compression string `json:"compression"`
-	CA          string `json:"ca,omitempty"` // path of a PEM file; empty: the usual authorities
+	CA          string `json:"ca,omitempty"` // path of a PEM file; empty: the system's authorities
 	Insecure    bool   `json:"insecure,omitempty"`
 }
 
@@ -73,109 +73,97 @@ type Destination struct {
 type Batch struct {
 	Lines    int           `json:"lines"`
 	Bytes    int           `json:"bytes"`
-	Interval time.Duration `json:"interval"` // the longest that a line waits for others
+	Interval time.Duration `json:"interval"` // the longest time that a line waits for others
 }
 
-// Options is what a container was given.
+// Options are the parsed options of a container.
 type Options struct {
 	Destination Destination
 	Batch       Batch
-	SpoolBytes  int64 // 0: as much as all containers together may
+	SpoolBytes  int64 // 0: only the bound of the whole spool applies
 	Tag         *template.Template
-	Attributes  tag.Choice
+	Attributes  tag.Selection
 }
 
-// readers read one option each. An option that is not here is unknown, apart
-// from dockers.
-func readers() map[string]func(o *Options, value string) error {
+// parsers returns the function that parses each known option.
+func parsers() map[string]func(o *Options, value string) error {
 	return map[string]func(o *Options, value string) error{
-		URL:              (*Options).readURL,
-		Token:            (*Options).readToken,
-		TokenFile:        func(o *Options, value string) error { return path(&o.Destination.TokenFile, value) },
-		Compression:      (*Options).readCompression,
-		CA:               func(o *Options, value string) error { return path(&o.Destination.CA, value) },
-		Insecure:         (*Options).readInsecure,
-		BatchLines:       (*Options).readBatchLines,
-		BatchBytes:       (*Options).readBatchBytes,
-		BatchInterval:    (*Options).readBatchInterval,
-		SpoolBytes:       (*Options).readSpoolBytes,
+		URL:              (*Options).parseURL,
+		Token:            func(o *Options, value string) error { o.Destination.Token = value; return CheckToken(value) },
+		TokenFile:        func(o *Options, value string) error { return parsePath(&o.Destination.TokenFile, value) },
+		Compression:      (*Options).parseCompression,
+		CA:               func(o *Options, value string) error { return parsePath(&o.Destination.CA, value) },
+		Insecure:         (*Options).parseInsecure,
+		BatchLines:       (*Options).parseBatchLines,
+		BatchBytes:       (*Options).parseBatchBytes,
+		BatchInterval:    (*Options).parseBatchInterval,
+		SpoolBytes:       (*Options).parseSpoolBytes,
 		"tag":            func(o *Options, value string) (err error) { o.Tag, err = tag.Parse(value); return err },
-		"labels":         func(o *Options, value string) error { o.Attributes.Labels = names(value); return nil },
-		"env":            func(o *Options, value string) error { o.Attributes.Env = names(value); return nil },
-		"labels-regex":   func(o *Options, value string) error { return pattern(&o.Attributes.LabelsRegex, value) },
-		"env-regex":      func(o *Options, value string) error { return pattern(&o.Attributes.EnvRegex, value) },
-		"cache-disabled": dockers, "cache-max-size": dockers, "cache-max-file": dockers, "cache-compress": dockers,
-		"mode": dockers, "max-buffer-size": dockers,
+		"labels":         func(o *Options, value string) error { o.Attributes.Labels = parseNames(value); return nil },
+		"env":            func(o *Options, value string) error { o.Attributes.Env = parseNames(value); return nil },
+		"labels-regex":   func(o *Options, value string) error { return parsePattern(&o.Attributes.LabelsRegex, value) },
+		"env-regex":      func(o *Options, value string) error { return parsePattern(&o.Attributes.EnvRegex, value) },
+		"cache-disabled": ignore, "cache-max-size": ignore, "cache-max-file": ignore, "cache-compress": ignore,
+		"mode": ignore, "max-buffer-size": ignore,
 	}
 }
 
-// dockers is an option that dockerd itself obeys and passes on.
-func dockers(*Options, string) error { return nil }
+// ignore accepts an option that dockerd itself obeys and also passes on.
+func ignore(*Options, string) error { return nil }
 
-// Parse reads a container's options. The error names the option and what to
-// do; it never shows a token.
-func Parse(given map[string]string) (Options, error) {
+// Parse parses a container's options. The error names the option and says what
+// to do; it never shows a token.
+func Parse(values map[string]string) (Options, error) {
 	o := Options{
 		Destination: Destination{Compression: Gzip},
 		Batch:       Batch{Lines: defaultBatchLines, Bytes: int(defaultBatchBytes), Interval: defaultBatchInterval},
 	}
-	known := readers()
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		read, ok := known[name]
+	known := parsers()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		parse, ok := known[name]
 		if !ok {
 			return Options{}, fmt.Errorf("log option %q is unknown; known are %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
-		if err := read(&o, given[name]); err != nil {
+		if err := parse(&o, values[name]); err != nil {
 			return Options{}, fmt.Errorf("log option %s: %w", name, err)
 		}
 	}
-	return o, o.complete()
-}
-
-// complete checks what no option can check alone.
-func (o *Options) complete() (err error) {
 	d := o.Destination
 	switch {
 	case d.URL == "":
-		return fmt.Errorf("log option %s is missing: give Logboom's address, such as http://logs.example.com:8080", URL)
+		return o, fmt.Errorf("log option %s is missing: give Logboom's address, such as http://logs.example.com:8080", URL)
 	case d.Token == "" && d.TokenFile == "":
-		return fmt.Errorf("log option %s is missing: give a project's token, or %s", Token, TokenFile)
+		return o, fmt.Errorf("log option %s is missing: give a project's token, or %s", Token, TokenFile)
 	case d.Token != "" && d.TokenFile != "":
-		return fmt.Errorf("log options %s and %s exclude each other: give one", Token, TokenFile)
+		return o, fmt.Errorf("log options %s and %s exclude each other: give only one", Token, TokenFile)
 	case d.CA != "" && d.Insecure:
-		return fmt.Errorf("log options %s and %s exclude each other: give one", CA, Insecure)
+		return o, fmt.Errorf("log options %s and %s exclude each other: give only one", CA, Insecure)
 	}
+	var err error
 	if o.Tag == nil {
 		o.Tag, err = tag.Parse("")
 	}
-	return err
+	return o, err
 }
 
-func (o *Options) readURL(value string) error {
+func (o *Options) parseURL(value string) error {
 	parsed, err := url.Parse(value)
 	switch {
 	case err != nil || parsed.Host == "" || parsed.Opaque != "":
-		return errors.New("must be an address such as http://logs.example.com:8080") // the parser's error would repeat it, credentials included
+		return errors.New("must be an address such as http://logs.example.com:8080") // the parser's error would show the address, credentials included
 	case parsed.Scheme != "http" && parsed.Scheme != "https":
 		return fmt.Errorf("scheme %q is neither http nor https", parsed.Scheme)
 	case parsed.User != nil:
-		return fmt.Errorf("must hold no user or password: the token goes into %s", Token)
+		return fmt.Errorf("must not contain a user or password: put the token into %s", Token)
 	case parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "":
-		return errors.New("must end with the host or a path: no ? and no #")
+		return errors.New("must end with the host or a path, without ? and #")
 	}
 	o.Destination.URL = strings.TrimRight(value, "/")
 	return nil
 }
 
-func (o *Options) readToken(value string) error {
-	if err := CheckToken(value); err != nil {
-		return err
-	}
-	o.Destination.Token = value
-	return nil
-}
-
-// CheckToken refuses what cannot travel as a token.
+// CheckToken returns an error, which does not show the token, if the token
+// cannot be sent in a header.
 func CheckToken(token string) error {
 	switch {
 	case token == "":
@@ -183,36 +171,36 @@ func CheckToken(token string) error {
 	case len(token) > maxToken:
 		return fmt.Errorf("the token is longer than %d bytes", maxToken)
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return errors.New("the token holds blanks or characters that no token has")
+		return errors.New("the token contains blanks or characters that no token has")
 	}
 	return nil
 }
 
-func (o *Options) readCompression(value string) error {
+func (o *Options) parseCompression(value string) error {
 	if !slices.Contains([]string{Gzip, Zstd, None}, value) {
-		return fmt.Errorf("%q is none of gzip, zstd, none", value)
+		return fmt.Errorf("%q is not one of gzip, zstd, none", value)
 	}
 	o.Destination.Compression = value
 	return nil
 }
 
-func (o *Options) readInsecure(value string) (err error) {
+func (o *Options) parseInsecure(value string) (err error) {
 	if o.Destination.Insecure, err = strconv.ParseBool(value); err != nil {
 		return fmt.Errorf("%q is neither true nor false", value)
 	}
 	return nil
 }
 
-func (o *Options) readBatchLines(value string) error {
+func (o *Options) parseBatchLines(value string) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > maxBatchLines {
-		return fmt.Errorf("%q is no number within 1 to %d", value, maxBatchLines)
+		return fmt.Errorf("%q is not a number from 1 to %d", value, maxBatchLines)
 	}
 	o.Batch.Lines = n
 	return nil
 }
 
-func (o *Options) readBatchBytes(value string) error {
+func (o *Options) parseBatchBytes(value string) error {
 	var size config.Size
 	if err := size.UnmarshalText([]byte(value)); err != nil {
 		return err
@@ -224,36 +212,36 @@ func (o *Options) readBatchBytes(value string) error {
 	return nil
 }
 
-func (o *Options) readBatchInterval(value string) error {
+func (o *Options) parseBatchInterval(value string) error {
 	interval, err := time.ParseDuration(value)
 	if err != nil || interval < minBatchInterval || interval > maxBatchInterval {
-		return fmt.Errorf("%q is no time within %s to %s", value, minBatchInterval, maxBatchInterval)
+		return fmt.Errorf("%q is not a duration within %s to %s", value, minBatchInterval, maxBatchInterval)
 	}
 	o.Batch.Interval = interval
 	return nil
 }
 
-func (o *Options) readSpoolBytes(value string) error {
+func (o *Options) parseSpoolBytes(value string) error {
 	var size config.Size
 	if err := size.UnmarshalText([]byte(value)); err != nil {
 		return err
 	}
 	if size < minSpoolBytes {
-		return fmt.Errorf("%s is under %s", size, minSpoolBytes)
+		return fmt.Errorf("%s is less than %s", size, minSpoolBytes)
 	}
 	o.SpoolBytes = int64(size)
 	return nil
 }
 
-func path(to *string, value string) error {
+func parsePath(to *string, value string) error {
 	if !strings.HasPrefix(value, "/") {
-		return fmt.Errorf("%q is no path that begins with /", value)
+		return fmt.Errorf("%q is not an absolute path", value)
 	}
 	*to = value
 	return nil
 }
 
-func pattern(to **regexp.Regexp, value string) (err error) {
+func parsePattern(to **regexp.Regexp, value string) (err error) {
 	if value == "" {
 		return nil
 	}
@@ -261,17 +249,12 @@ func pattern(to **regexp.Regexp, value string) (err error) {
 		return fmt.Errorf("the pattern is longer than %d bytes", maxPattern)
 	}
 	if *to, err = regexp.Compile(value); err != nil {
-		return fmt.Errorf("%q is no regular expression: %w", value, err)
+		return fmt.Errorf("%q is not a regular expression: %w", value, err)
 	}
 	return nil
 }
 
-func names(list string) []string {
-	var all []string
-	for name := range strings.SplitSeq(list, ",") {
-		if name != "" {
-			all = append(all, name)
-		}
-	}
-	return all
+// parseNames splits a list at its commas and drops empty names.
+func parseNames(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(name string) bool { return name == "" })
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// given is the least that a container needs, with more options.
-func given(pairs ...string) map[string]string {
+// values returns the options that every container needs, and more.
+func values(pairs ...string) map[string]string {
 	options := map[string]string{URL: "http://127.0.0.1:8080", Token: "lgb_secret"}
 	for i := 0; i < len(pairs); i += 2 {
 		options[pairs[i]] = pairs[i+1]
@@ -15,9 +15,9 @@ func given(pairs ...string) map[string]string {
 	return options
 }
 
-func TestOptionsAreRead(t *testing.T) {
+func TestParseReadsEveryOption(t *testing.T) {
 	t.Parallel()
-	o, err := Parse(given(URL, "https://logs.example.com/in/", Compression, "zstd", Insecure, "true",
+	o, err := Parse(values(URL, "https://logs.example.com/in/", Compression, "zstd", Insecure, "true",
 		BatchLines, "10", BatchBytes, "64KiB", BatchInterval, "250ms", SpoolBytes, "10MiB",
 		"labels", "team,,tier", "env", "VERSION", "labels-regex", "^a", "env-regex", "", "tag", "{{.Name}}",
 		"mode", "non-blocking", "max-buffer-size", "4m", "cache-disabled", "false", "cache-max-size", "1m", "cache-max-file", "2", "cache-compress", "true"))
@@ -35,9 +35,9 @@ func TestOptionsAreRead(t *testing.T) {
 	}
 }
 
-func TestDefaultsAreUsable(t *testing.T) {
+func TestParseFillsInDefaults(t *testing.T) {
 	t.Parallel()
-	o, err := Parse(given())
+	o, err := Parse(values())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,10 +46,10 @@ func TestDefaultsAreUsable(t *testing.T) {
 	}
 }
 
-func TestWrongOptionsAreRefusedByName(t *testing.T) {
+func TestParseNamesTheWrongOption(t *testing.T) {
 	t.Parallel()
 	without := func(name string) map[string]string {
-		options := given()
+		options := values()
 		delete(options, name)
 		return options
 	}
@@ -57,37 +57,37 @@ func TestWrongOptionsAreRefusedByName(t *testing.T) {
 		options map[string]string
 		want    string
 	}{
-		"unknown":              {given("collector-urll", "x"), "collector-urll"},
-		"another driver's":     {given("splunk-url", "x"), "splunk-url"},
+		"unknown":              {values("collector-urll", "x"), "collector-urll"},
+		"another driver's":     {values("splunk-url", "x"), "splunk-url"},
 		"no address":           {without(URL), URL},
 		"no token":             {without(Token), Token},
-		"two tokens":           {given(TokenFile, "/run/token"), TokenFile},
-		"no scheme":            {given(URL, "logs:8080"), URL},
-		"another scheme":       {given(URL, "ftp://logs"), URL},
-		"no host":              {given(URL, "http://"), URL},
-		"unreadable":           {given(URL, "http://u:canary@%zz"), URL},
-		"credentials":          {given(URL, "http://u:canary@logs"), URL},
-		"query":                {given(URL, "http://logs?a=canary"), URL},
-		"empty token":          {given(Token, ""), Token},
-		"token with blanks":    {given(Token, "canary canary"), Token},
-		"token with newline":   {given(Token, "canary\n"), Token},
-		"long token":           {given(Token, strings.Repeat("canary", 1000)), Token},
-		"relative token file":  {given(TokenFile, "token"), TokenFile},
-		"compression":          {given(Compression, "lzma"), Compression},
-		"relative authorities": {given(CA, "ca.pem"), CA},
-		"insecure":             {given(Insecure, "perhaps"), Insecure},
-		"insecure and CA":      {given(Insecure, "true", CA, "/ca.pem"), CA},
-		"no lines":             {given(BatchLines, "0"), BatchLines},
-		"lines in words":       {given(BatchLines, "many"), BatchLines},
-		"few bytes":            {given(BatchBytes, "1"), BatchBytes},
-		"bytes in words":       {given(BatchBytes, "many"), BatchBytes},
-		"interval":             {given(BatchInterval, "5"), BatchInterval},
-		"long interval":        {given(BatchInterval, "5h"), BatchInterval},
-		"spool":                {given(SpoolBytes, "1"), SpoolBytes},
-		"spool in words":       {given(SpoolBytes, "-"), SpoolBytes},
-		"tag":                  {given("tag", "{{"), "tag"},
-		"labels-regex":         {given("labels-regex", "("), "labels-regex"},
-		"env-regex":            {given("env-regex", strings.Repeat("a", 2000)), "env-regex"},
+		"two tokens":           {values(TokenFile, "/run/token"), TokenFile},
+		"no scheme":            {values(URL, "logs:8080"), URL},
+		"another scheme":       {values(URL, "ftp://logs"), URL},
+		"no host":              {values(URL, "http://"), URL},
+		"unreadable":           {values(URL, "http://u:canary@%zz"), URL},
+		"credentials":          {values(URL, "http://u:canary@logs"), URL},
+		"query":                {values(URL, "http://logs?a=canary"), URL},
+		"empty token":          {values(Token, ""), Token},
+		"token with blanks":    {values(Token, "canary canary"), Token},
+		"token with newline":   {values(Token, "canary\n"), Token},
+		"long token":           {values(Token, strings.Repeat("canary", 1000)), Token},
+		"relative token file":  {values(TokenFile, "token"), TokenFile},
+		"compression":          {values(Compression, "lzma"), Compression},
+		"relative authorities": {values(CA, "ca.pem"), CA},
+		"insecure":             {values(Insecure, "perhaps"), Insecure},
+		"insecure and CA":      {values(Insecure, "true", CA, "/ca.pem"), CA},
+		"no lines":             {values(BatchLines, "0"), BatchLines},
+		"lines in words":       {values(BatchLines, "many"), BatchLines},
+		"few bytes":            {values(BatchBytes, "1"), BatchBytes},
+		"bytes in words":       {values(BatchBytes, "many"), BatchBytes},
+		"interval":             {values(BatchInterval, "5"), BatchInterval},
+		"long interval":        {values(BatchInterval, "5h"), BatchInterval},
+		"spool":                {values(SpoolBytes, "1"), SpoolBytes},
+		"spool in words":       {values(SpoolBytes, "-"), SpoolBytes},
+		"tag":                  {values("tag", "{{"), "tag"},
+		"labels-regex":         {values("labels-regex", "("), "labels-regex"},
+		"env-regex":            {values("env-regex", strings.Repeat("a", 2000)), "env-regex"},
 	} {
 		_, err := Parse(c.options)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

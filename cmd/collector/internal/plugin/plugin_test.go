@@ -17,55 +17,55 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/logboom/logboom/cmd/collector/internal/delivery"
 	"github.com/logboom/logboom/cmd/collector/internal/dockertest"
 	"github.com/logboom/logboom/cmd/collector/internal/entry"
 	"github.com/logboom/logboom/cmd/collector/internal/hectest"
-	"github.com/logboom/logboom/cmd/collector/internal/ship"
 	"github.com/logboom/logboom/pkg/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// impatient is for tests: failures are tried again soon.
-var impatient = ship.Patience{Attempt: 20 * time.Second, Least: 10 * time.Millisecond, Most: 50 * time.Millisecond, Refused: 50 * time.Millisecond}
+// fast makes a route retry soon.
+var fast = delivery.Timing{Timeout: 20 * time.Second, MinPause: 10 * time.Millisecond, MaxPause: 50 * time.Millisecond, RefusedPause: 50 * time.Millisecond}
 
-// world is a collector, its spool, and what it logs.
-type world struct {
+// fixture is a collector with its spool and its log.
+type fixture struct {
 	t       *testing.T
 	spool   string
 	service *Service
-	logged  *logged
+	logged  *lockedBuffer
 }
 
-// logged is what a collector has logged.
-type logged struct {
+// lockedBuffer is a buffer for several goroutines.
+type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (l *logged) Write(p []byte) (int, error) {
+func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-func (l *logged) String() string {
+func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-func newWorld(t *testing.T, change ...func(*Config)) *world {
+func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	t.Helper()
-	w := &world{t: t, spool: t.TempDir(), logged: &logged{}}
+	w := &fixture{t: t, spool: t.TempDir(), logged: &lockedBuffer{}}
 	w.open(change...)
 	t.Cleanup(w.close)
 	return w
 }
 
-func (w *world) open(change ...func(*Config)) {
+func (w *fixture) open(change ...func(*Config)) {
 	w.t.Helper()
-	cfg := Config{SpoolDir: w.spool, SpoolBytes: 64 << 20, StopWithin: 10 * time.Second, Patience: impatient}
+	cfg := Config{SpoolDir: w.spool, SpoolBytes: 64 << 20, StopTimeout: 10 * time.Second, Timing: fast}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -76,7 +76,7 @@ func (w *world) open(change ...func(*Config)) {
 	w.service = service
 }
 
-func (w *world) close() {
+func (w *fixture) close() {
 	w.t.Helper()
 	if w.service == nil {
 		return
@@ -87,8 +87,8 @@ func (w *world) close() {
 	w.service = nil
 }
 
-// call speaks to the collector as dockerd does; the text is the answer's Err.
-func (w *world) call(path string, request any) string {
+// call sends a request as dockerd does and returns the Err of the answer.
+func (w *fixture) call(path string, request any) string {
 	w.t.Helper()
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -103,14 +103,14 @@ func (w *world) call(path string, request any) string {
 	return answer.Err
 }
 
-func (w *world) start(l *dockertest.Log, to *hectest.Server, options ...string) {
+func (w *fixture) start(l *dockertest.Log, to *hectest.Server, options ...string) {
 	w.t.Helper()
-	if problem := w.call("/LogDriver.StartLogging", startOf(l, to, options...)); problem != "" {
+	if problem := w.call("/LogDriver.StartLogging", startRequest(l, to, options...)); problem != "" {
 		w.t.Fatal(problem)
 	}
 }
 
-func (w *world) stop(l *dockertest.Log) {
+func (w *fixture) stop(l *dockertest.Log) {
 	w.t.Helper()
 	if problem := w.call("/LogDriver.StopLogging", map[string]string{"File": l.Path}); problem != "" {
 		w.t.Fatal(problem)
@@ -118,10 +118,10 @@ func (w *world) stop(l *dockertest.Log) {
 	l.Close()
 }
 
-// canary is in what Docker tells and must never come out.
+// canary is a secret in what Docker sends. It must never be shown.
 const canary = "canary-7f3a"
 
-func startOf(l *dockertest.Log, to *hectest.Server, options ...string) map[string]any {
+func startRequest(l *dockertest.Log, to *hectest.Server, options ...string) map[string]any {
 	config := map[string]string{"collector-url": to.URL, "collector-token": "lgb_" + canary, "collector-batch-interval": "20ms"}
 	for i := 0; i < len(options); i += 2 {
 		config[options[i]] = options[i+1]
@@ -132,7 +132,7 @@ func startOf(l *dockertest.Log, to *hectest.Server, options ...string) map[strin
 	}}
 }
 
-// lines are n numbered lines.
+// lines returns n numbered lines.
 func lines(from, n int) (all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprintf("line %06d", from+i))
@@ -146,12 +146,12 @@ func write(l *dockertest.Log, all []string) {
 	}
 }
 
-// arrived checks that exactly these lines came, in this order.
-func arrived(t *testing.T, to *hectest.Server, want []string) []hectest.Event {
+// wantLines waits for lines and checks that exactly these arrived, in this order.
+func wantLines(t *testing.T, to *hectest.Server, want []string) []hectest.Event {
 	t.Helper()
 	events := to.Await(fmt.Sprintf("%d lines", len(want)), func(e []hectest.Event) bool { return len(e) >= len(want) })
 	if len(events) != len(want) {
-		t.Fatalf("%d lines came, want %d", len(events), len(want))
+		t.Fatalf("%d lines arrived, want %d", len(events), len(want))
 	}
 	for i, e := range events {
 		if e.Event.Line != want[i] {
@@ -161,8 +161,8 @@ func arrived(t *testing.T, to *hectest.Server, want []string) []hectest.Event {
 	return events
 }
 
-// gone waits until the collector has no session any more.
-func (w *world) gone() {
+// waitForNoSession waits until the collector has no session any more.
+func (w *fixture) waitForNoSession() {
 	w.t.Helper()
 	for deadline := time.Now().Add(time.Minute); len(w.service.Status().Sessions) > 0; <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -171,17 +171,17 @@ func (w *world) gone() {
 	}
 }
 
-func TestLinesArriveOnceInOrderWithWhatTheyAre(t *testing.T) {
+func TestLinesArriveOnceInOrderWithTheirAttributes(t *testing.T) {
 	t.Parallel()
 	for _, compression := range []string{"gzip", "zstd", "none"} {
 		t.Run(compression, func(t *testing.T) {
 			t.Parallel()
-			w, to, l := newWorld(t), hectest.New(t), dockertest.NewLog(t)
+			w, to, l := newFixture(t), hectest.New(t), dockertest.NewLog(t)
 			w.start(l, to, "collector-compression", compression, "tag", "{{.Name}}/{{.ImageName}}", "labels", "team", "env-regex", "^VER")
 			want := lines(0, 5000)
 			write(l, want)
 			w.stop(l)
-			events := arrived(t, to, want)
+			events := wantLines(t, to, want)
 			host, _ := os.Hostname()
 			for _, e := range events[:3] {
 				if e.Event.Source != "stdout" || e.Event.Tag != "web/shop/web" || e.Host != host || e.Event.Attrs["team"] != "shop" || e.Event.Attrs["VERSION"] != "7" || len(e.Event.Attrs) != 2 {
@@ -191,7 +191,7 @@ func TestLinesArriveOnceInOrderWithWhatTheyAre(t *testing.T) {
 					t.Fatalf("time %q has no nanoseconds", e.Time)
 				}
 			}
-			w.gone()
+			w.waitForNoSession()
 			if left, err := os.ReadDir(w.spool); err != nil || len(left) != 1 {
 				t.Errorf("left in the spool: %v, %v", left, err)
 			}
@@ -199,9 +199,9 @@ func TestLinesArriveOnceInOrderWithWhatTheyAre(t *testing.T) {
 	}
 }
 
-func TestLongLinesArriveWholeAndLastLinesWithoutNewlineToo(t *testing.T) {
+func TestLongLinesAndALastLineWithoutNewlineArriveWhole(t *testing.T) {
 	t.Parallel()
-	w, to, l := newWorld(t), hectest.New(t), dockertest.NewLog(t)
+	w, to, l := newFixture(t), hectest.New(t), dockertest.NewLog(t)
 	w.start(l, to)
 	long := strings.Repeat("0123456789abcdef", 40<<10/16)
 	l.Line("stdout", long)
@@ -209,71 +209,71 @@ func TestLongLinesArriveWholeAndLastLinesWithoutNewlineToo(t *testing.T) {
 	l.Entry(&entry.Entry{Source: "stdout", Time: 1, Line: []byte("no newline"), Partial: true, ID: "x", Ordinal: 1})
 	to.Await("the first two", func(e []hectest.Event) bool { return len(e) == 2 })
 	w.stop(l)
-	events := arrived(t, to, []string{long, "\x00\x1b[31m \"quoted\" \\ \ufffd\ufffd grüße 🚀 \t end\r", "no newline"})
+	events := wantLines(t, to, []string{long, "\x00\x1b[31m \"quoted\" \\ \ufffd\ufffd grüße 🚀 \t end\r", "no newline"})
 	if events[1].Event.Source != "stderr" || len(events[2].Event.Attrs) != 0 {
 		t.Errorf("events %+v", events[1:])
 	}
 }
 
-func TestWhatNobodyTakesWaitsAndTheContainerGoesOn(t *testing.T) {
+func TestLinesArePendingWhileTheServerFailsAndTheContainerGoesOn(t *testing.T) {
 	t.Parallel()
-	w, to, l := newWorld(t), hectest.New(t), dockertest.NewLog(t)
+	w, to, l := newFixture(t), hectest.New(t), dockertest.NewLog(t)
 	to.Answer(func(n int, _ hectest.Request) (int, map[string]string) {
 		return []int{503, 429, 500, 401, 403, 404, 0}[min(n, 6)], map[string]string{"Retry-After": "0"}
 	})
 	w.start(l, to)
 	want := lines(0, 20_000)
-	write(l, want) // no write blocks for a minute, or this fails
+	write(l, want) // it fails if a write blocks for a minute
 	to.AwaitRequests(8)
-	if waiting := w.service.Status().Sessions[0]; waiting.Waiting == 0 || len(w.service.Status().Routes) != 1 {
-		t.Errorf("status %+v", waiting)
+	if session := w.service.Status().Sessions[0]; session.Pending == 0 || len(w.service.Status().Routes) != 1 {
+		t.Errorf("status %+v", session)
 	}
 	to.Answer(nil)
-	arrived(t, to, want)
+	wantLines(t, to, want)
 }
 
-func TestARestartGoesOnWhereItWas(t *testing.T) {
+func TestARestartResumesTheSessions(t *testing.T) {
 	t.Parallel()
-	w, to, l := newWorld(t), hectest.New(t), dockertest.NewLog(t)
+	w, to, l := newFixture(t), hectest.New(t), dockertest.NewLog(t)
 	down := func(int, hectest.Request) (int, map[string]string) { return 503, nil }
 	to.Answer(down)
 	w.start(l, to)
 	write(l, lines(0, 1000))
-	l.Raw(entry.Append(nil, &entry.Entry{Source: "stdout", Time: 9, Line: []byte("line 001000")})[:9]) // half a frame
+	l.Raw(dockertest.AppendFrame(nil, &entry.Entry{Source: "stdout", Time: 9, Line: []byte("line 001000")})[:9]) // an incomplete frame
 	to.AwaitRequests(1)
-	w.service.cfg.StopWithin = 0
-	w.service.end() // no time to deliver
+	w.service.cfg.StopTimeout = 0
+	w.service.cancel() // no time to deliver
 	w.close()
-	l.Raw(entry.Append(nil, &entry.Entry{Source: "stdout", Time: 9, Line: []byte("line 001000")})[9:])
-	write(l, lines(1001, 99)) // while nobody reads
+	l.Raw(dockertest.AppendFrame(nil, &entry.Entry{Source: "stdout", Time: 9, Line: []byte("line 001000")})[9:])
+	write(l, lines(1001, 99)) // no process reads the FIFO
 	w.open()
 	write(l, lines(1100, 100))
 	to.AwaitRequests(2)
 	to.Answer(nil)
-	arrived(t, to, lines(0, 1200))
+	wantLines(t, to, lines(0, 1200))
 	w.stop(l)
-	w.gone()
+	w.waitForNoSession()
 }
 
-func TestASpoolIsDeliveredWhoseContainerHasEnded(t *testing.T) {
+func TestTheStreamOfAnEndedContainerIsDeliveredAfterARestart(t *testing.T) {
 	t.Parallel()
-	w, to, l := newWorld(t), hectest.New(t), dockertest.NewLog(t)
+	w, to, l := newFixture(t), hectest.New(t), dockertest.NewLog(t)
 	to.Answer(func(int, hectest.Request) (int, map[string]string) { return 503, nil })
 	w.start(l, to)
 	write(l, lines(0, 100))
 	to.AwaitRequests(1)
-	w.service.end()
+	w.service.cancel()
 	w.close()
 	l.Close()
 	to.Answer(nil)
 	w.open()
-	arrived(t, to, lines(0, 100))
-	w.gone()
+	wantLines(t, to, lines(0, 100))
+	w.waitForNoSession()
 }
 
-func TestABoundedSpoolDropsTheOldestAndSaysSo(t *testing.T) {
+func TestAFullSpoolDropsTheOldestLinesAndReportsIt(t *testing.T) {
 	t.Parallel()
-	w, to, l := newWorld(t, func(c *Config) { c.SpoolBytes = 1 << 20 }), hectest.New(t), dockertest.NewLog(t)
+	w, to, l := newFixture(t, func(c *Config) { c.SpoolBytes = 1 << 20 }), hectest.New(t), dockertest.NewLog(t)
 	to.Answer(func(int, hectest.Request) (int, map[string]string) { return 503, nil })
 	w.start(l, to)
 	const n = 60_000
@@ -284,14 +284,14 @@ func TestABoundedSpoolDropsTheOldestAndSaysSo(t *testing.T) {
 	to.Answer(nil)
 	last := fmt.Sprintf("line %06d", n-1)
 	events := to.Await("the last line", func(e []hectest.Event) bool { return len(e) > 0 && e[len(e)-1].Event.Line == last })
-	told, next := 0, 0
+	reported, next := 0, 0
 	for _, e := range events {
 		if e.Event.Source == "collector" {
 			var lost int
 			if _, err := fmt.Sscanf(e.Event.Line, "warning: the collector dropped %d lines of this container, written from", &lost); err != nil {
 				t.Fatalf("%v: %s", err, e.Event.Line)
 			}
-			told += lost
+			reported += lost
 			continue
 		}
 		var number int
@@ -300,41 +300,41 @@ func TestABoundedSpoolDropsTheOldestAndSaysSo(t *testing.T) {
 		}
 		next = number + 1
 	}
-	came := 0
+	arrived := 0
 	for _, e := range events {
 		if e.Event.Source == "stdout" {
-			came++
+			arrived++
 		}
 	}
-	if told == 0 || told+came != n {
-		t.Errorf("%d lines came and %d were told to be lost, of %d", came, told, n)
+	if reported == 0 || reported+arrived != n {
+		t.Errorf("%d lines arrived and %d were reported as lost, of %d", arrived, reported, n)
 	}
 }
 
-func TestReadingAStoppedContainersLogSendsNothing(t *testing.T) {
+func TestReadingTheLogOfAStoppedContainerSendsNothing(t *testing.T) {
 	t.Parallel()
-	w, to := newWorld(t), hectest.New(t)
+	w, to := newFixture(t), hectest.New(t)
 	for range 3 {
 		l := dockertest.NewLog(t)
 		w.start(l, to)
-		w.start(l, to) // dockerd repeats a call whose answer it missed
+		w.start(l, to) // dockerd repeats a call whose answer it has missed
 		w.stop(l)
 		w.stop(l)
 	}
-	w.gone()
+	w.waitForNoSession()
 	if events := to.Events(); len(events) != 0 {
 		t.Errorf("events %+v", events)
 	}
 }
 
-func TestWrongOptionsRefuseTheContainerByName(t *testing.T) {
+func TestAWrongOptionIsNamedAndRefused(t *testing.T) {
 	t.Parallel()
-	w, to, l := newWorld(t), hectest.New(t), dockertest.NewLog(t)
+	w, to, l := newFixture(t), hectest.New(t), dockertest.NewLog(t)
 	for option, value := range map[string]string{
 		"collector-urll": "x", "collector-url": "ftp://x", "collector-token-file": "/nonexistent/" + canary[:3], "collector-ca": "/dev/null", "tag": "{{.Nope}}",
 	} {
 		options := []string{option, value}
-		request := startOf(l, to, options...)
+		request := startRequest(l, to, options...)
 		if option == "collector-token-file" {
 			delete(request["Info"].(map[string]any)["Config"].(map[string]string), "collector-token")
 		}
@@ -347,16 +347,16 @@ func TestWrongOptionsRefuseTheContainerByName(t *testing.T) {
 	}
 }
 
-func TestNothingSecretIsLoggedShownOrAnswered(t *testing.T) {
+func TestSecretsAreNeverLoggedOrShown(t *testing.T) {
 	t.Parallel()
-	w, to, l := newWorld(t), hectest.New(t), dockertest.NewLog(t)
+	w, to, l := newFixture(t), hectest.New(t), dockertest.NewLog(t)
 	to.Answer(func(n int, _ hectest.Request) (int, map[string]string) {
 		return []int{401, 500, 400, 200}[min(3, n)], nil
 	})
 	w.start(l, to)
 	write(l, lines(0, 10))
 	to.AwaitRequests(3)
-	answers := w.call("/LogDriver.StartLogging", startOf(dockertest.NewLog(t), to, "tag", "{{.Nope}}")) + w.call("/LogDriver.StartLogging", "{{")
+	answers := w.call("/LogDriver.StartLogging", startRequest(dockertest.NewLog(t), to, "tag", "{{.Nope}}")) + w.call("/LogDriver.StartLogging", "{{")
 	for _, path := range []string{"/status", "/metrics"} {
 		recorder := httptest.NewRecorder()
 		w.service.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
@@ -367,7 +367,7 @@ func TestNothingSecretIsLoggedShownOrAnswered(t *testing.T) {
 		answers += string(text)
 	}
 	w.stop(l)
-	w.gone()
+	w.waitForNoSession()
 	for where, text := range map[string]string{"log": w.logged.String(), "answers": answers} {
 		if text == "" || strings.Contains(text, canary) {
 			t.Errorf("%s: %s", where, text)
@@ -375,28 +375,28 @@ func TestNothingSecretIsLoggedShownOrAnswered(t *testing.T) {
 	}
 }
 
-func TestAManglingFrameDoesNotStopTheLog(t *testing.T) {
+func TestABrokenFrameDoesNotStopTheLog(t *testing.T) {
 	t.Parallel()
-	w, to, l := newWorld(t), hectest.New(t), dockertest.NewLog(t)
+	w, to, l := newFixture(t), hectest.New(t), dockertest.NewLog(t)
 	w.start(l, to)
 	l.Line("stdout", "before")
 	l.Raw([]byte("\x00\x00\x00\x02\xff\xff")) // a frame without an entry
 	l.Line("stdout", "between")
 	to.Await("two lines", func(e []hectest.Event) bool { return len(e) == 2 })
 	l.Raw([]byte("\xff\xff\xff\xff what is this"))
-	to.Await("what it says of it", func(e []hectest.Event) bool { return len(e) == 3 && e[2].Event.Source == "collector" })
-	for i := 0; len(to.Events()) < 4; i++ { // the first lines may be thrown away with the rest
+	to.Await("the report of the loss", func(e []hectest.Event) bool { return len(e) == 3 && e[2].Event.Source == "collector" })
+	for i := 0; len(to.Events()) < 4; i++ { // the first lines may be discarded with the rest
 		l.Line("stdout", "after")
 		<-time.After(20 * time.Millisecond)
 		if i > 3000 {
-			t.Fatal("nothing came after it")
+			t.Fatal("no line arrived after it")
 		}
 	}
 }
 
 func TestManyContainersShareFewConnections(t *testing.T) {
 	t.Parallel()
-	w, to := newWorld(t), hectest.New(t)
+	w, to := newFixture(t), hectest.New(t)
 	const containers, each = 200, 20
 	logs := make([]*dockertest.Log, containers)
 	for i := range logs {
@@ -415,14 +415,15 @@ func TestManyContainersShareFewConnections(t *testing.T) {
 		}
 		next[e.Event.Tag]++
 	}
-	w.gone()
+	w.waitForNoSession()
 }
 
-// The way of a line from the FIFO to a server on the same machine, compressed.
+// BenchmarkLine measures a line from the FIFO to a server on the same machine,
+// compressed.
 func BenchmarkLine(b *testing.B) {
 	for _, size := range []int{100, 1000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			var taken atomic.Int64
+			var received atomic.Int64
 			done := make(chan struct{})
 			want := int64(0)
 			server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -435,12 +436,12 @@ func BenchmarkLine(b *testing.B) {
 				if err != nil {
 					b.Error(err)
 				}
-				if taken.Add(int64(bytes.Count(body, []byte(`{"event"`)))) == want {
+				if received.Add(int64(bytes.Count(body, []byte(`{"event"`)))) == want {
 					close(done)
 				}
 			}))
 			defer server.Close()
-			service, err := Open(Config{SpoolDir: b.TempDir(), SpoolBytes: 1 << 30, Patience: impatient}, slog.New(slog.DiscardHandler))
+			service, err := Open(Config{SpoolDir: b.TempDir(), SpoolBytes: 1 << 30, Timing: fast}, slog.New(slog.DiscardHandler))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,3 +1,23 @@
+// Package plugin implements Docker's log-driver protocol over a unix socket, and
+// runs a session for each container's log.
+//
+// A session is one FIFO with two goroutines: one moves its bytes into a
+// spool.Stream, the other delivers them. What a newcomer would get wrong:
+// dockerd calls StartLogging once and never again, not even after this process
+// has died, and its containers block while nothing reads their FIFOs. The spool
+// therefore stores all that a session needs, and Open resumes every session.
+//
+//	StartLogging ─▶ reading ──StopLogging, or no writer any more──▶ ended ──delivered──▶ removed
+//	                 ▲ │
+//	         Open    │ │ this process stops
+//	                 │ ▼
+//	              in the spool; the FIFO holds what was not read
+//
+// If a FIFO has no writer when its session is resumed, the container ended in
+// between: the session has ended and the rest of its stream is delivered.
+//
+// dockerd also starts and stops a log when a person reads the log of a stopped
+// container. Nothing is written to such a FIFO, and nothing is sent.
 package plugin
 
 import (
@@ -15,18 +35,18 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/logboom/logboom/cmd/collector/internal/delivery"
 	"github.com/logboom/logboom/cmd/collector/internal/option"
-	"github.com/logboom/logboom/cmd/collector/internal/ship"
 	"github.com/logboom/logboom/cmd/collector/internal/spool"
 	"github.com/logboom/logboom/cmd/collector/internal/tag"
 )
 
-// Config is what an operator sets.
+// Config holds the settings of an operator.
 type Config struct {
-	SpoolDir   string
-	SpoolBytes int64
-	StopWithin time.Duration // how long a stop waits for what can still be delivered
-	Patience   ship.Patience // zero values: the defaults
+	SpoolDir    string
+	SpoolBytes  int64
+	StopTimeout time.Duration   // how long Close waits for what can still be delivered
+	Timing      delivery.Timing // zero values: the defaults
 }
 
 // Service holds the sessions.
@@ -34,68 +54,85 @@ type Service struct {
 	cfg      Config
 	logger   *slog.Logger
 	registry *prometheus.Registry
-	metrics  *ship.Metrics
-	depot    *spool.Depot
-	fleet    *ship.Fleet
+	metrics  *delivery.Metrics
+	spool    *spool.Spool
+	routes   *delivery.Routes
 	host     string
 
-	running  sync.WaitGroup  // pumps and senders
-	syncing  sync.WaitGroup  // the depot's goroutine
-	ctx      context.Context // of the senders: ends when a stop may wait no longer
-	end      context.CancelFunc
-	stopping chan struct{} // closed when a stop begins
+	running  sync.WaitGroup  // the sessions' goroutines
+	syncing  sync.WaitGroup  // the spool's goroutine
+	ctx      context.Context // of the senders; it ends when Close stops waiting for them
+	cancel   context.CancelFunc
+	stopping chan struct{} // closed when Close begins
 
 	mu       sync.Mutex
 	sessions map[string]*session // by FIFO
 }
 
-// Info is what StartLogging is told: the container, and the options in Config.
+// Info is the content of StartLogging: the container, and in Config its log
+// options.
 type Info struct {
 	Config map[string]string
 	tag.Container
 }
 
-// Open takes the spool and goes on with the sessions that it finds there.
+// Open opens the spool and resumes the sessions that it contains. The caller
+// closes the service.
 func Open(cfg Config, logger *slog.Logger) (*Service, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("host name: %w", err)
 	}
 	s := &Service{cfg: cfg, logger: logger, registry: prometheus.NewRegistry(), host: host, stopping: make(chan struct{}), sessions: map[string]*session{}}
-	s.metrics = ship.NewMetrics(s.registry)
-	s.depot, err = spool.Open(spool.Config{Dir: cfg.SpoolDir, MaxBytes: cfg.SpoolBytes, Logger: logger, OnDrop: s.dropped})
+	s.metrics = delivery.NewMetrics(s.registry)
+	s.spool, err = spool.Open(spool.Config{
+		Dir: cfg.SpoolDir, MaxBytes: cfg.SpoolBytes, Logger: logger,
+		OnDrop: func(lines int64) { s.metrics.CountDropped(delivery.SpoolFull, lines) },
+	})
 	if err != nil {
 		return nil, err
 	}
-	s.fleet = ship.NewFleet(cfg.Patience, logger, s.metrics)
-	s.ctx, s.end = context.WithCancel(context.Background())
-	s.register()
-	for _, stream := range s.depot.Streams() {
+	s.routes = delivery.NewRoutes(cfg.Timing, logger, s.metrics)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.registerGauges()
+	for _, stream := range s.spool.Streams() {
 		if err := s.resume(stream); err != nil {
-			logger.Error("spooled session not taken up", "stream", stream.ID, "err", err)
+			logger.Error("spooled session not resumed", "stream", stream.ID, "err", err)
 		}
 	}
-	s.syncing.Go(func() { _ = s.depot.Run(s.ctx) }) // it ends with ctx, and only then
+	s.syncing.Go(func() { s.spool.Run(s.ctx) })
 	return s, nil
 }
 
-func (s *Service) dropped(lines int64) {
-	s.metrics.Dropped.WithLabelValues(ship.SpoolFull).Add(float64(lines))
+// registerGauges registers the metrics that are measured on request.
+func (s *Service) registerGauges() {
+	gauge := func(name, help string, value func() float64) {
+		s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	gauge("logboom_collector_spool_bytes", "Bytes in the spool.", func() float64 { return float64(s.spool.Bytes()) })
+	gauge("logboom_collector_spool_limit_bytes", "Bound of the bytes in the spool.", func() float64 { return float64(s.spool.MaxBytes()) })
+	gauge("logboom_collector_logs", "Logs that are open or not fully delivered.", func() float64 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return float64(len(s.sessions))
+	})
 }
 
-// Start begins a session; one that is open already is left alone, because
-// dockerd repeats calls whose answer it missed. The error is for the person
-// who starts the container.
+// Start starts a session. It does nothing if the session is reading already,
+// because dockerd repeats a call whose answer it has missed. The error is shown
+// to the person who starts the container.
 func (s *Service) Start(file string, info Info) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped() {
+	select {
+	case <-s.stopping:
 		return errors.New("the collector is stopping")
+	default:
 	}
-	if one, ok := s.sessions[file]; ok && one.why() == open {
+	if old, ok := s.sessions[file]; ok && old.currentPhase() == reading {
 		return nil
 	}
-	about, err := s.about(file, info)
+	about, err := s.describe(file, info)
 	if err != nil {
 		return err
 	}
@@ -103,32 +140,29 @@ func (s *Service) Start(file string, info Info) error {
 	if err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
-	route := s.fleet.Take(about.Destination)
+	route := s.routes.Acquire(about.Destination)
 	if err := route.Check(); err != nil {
-		s.fleet.Give(route)
+		s.routes.Release(route)
 		return err
 	}
 	fifo, err := openFIFO(file)
 	if err != nil {
-		s.fleet.Give(route)
+		s.routes.Release(route)
 		return err
 	}
-	stream, err := s.depot.Create(streamID(), text, about.SpoolBytes)
+	id := strconv.FormatInt(time.Now().UnixNano(), 16) + "-" + uuid.NewString()[:8] // IDs sort by time
+	stream, err := s.spool.Create(id, text, about.SpoolBytes)
 	if err != nil {
-		s.fleet.Give(route)
+		s.routes.Release(route)
 		return errors.Join(err, fifo.Close())
 	}
 	s.run(&session{about: about, stream: stream, route: route, fifo: fifo})
-	s.logger.Info("log opened", "container", about.short(), "name", about.Name, "tag", about.Origin.Tag, "address", about.Destination.URL)
+	s.logger.Info("log opened", "container", about.shortID(), "name", about.Name, "tag", about.Origin.Tag, "address", about.Destination.URL)
 	return nil
 }
 
-// streamID sorts by time.
-func streamID() string {
-	return strconv.FormatInt(time.Now().UnixNano(), 16) + "-" + uuid.NewString()[:8]
-}
-
-func (s *Service) about(file string, info Info) (about, error) {
+// describe parses the options and returns what the spool stores of a session.
+func (s *Service) describe(file string, info Info) (about, error) {
 	options, err := option.Parse(info.Config)
 	if err != nil {
 		return about{}, err
@@ -140,94 +174,85 @@ func (s *Service) about(file string, info Info) (about, error) {
 	return about{
 		File: file, Container: info.ContainerID, Name: info.ContainerName, Started: time.Now().UTC(),
 		Destination: options.Destination, Batch: options.Batch, SpoolBytes: options.SpoolBytes,
-		Origin: ship.Origin{Tag: name, Host: s.host, Attributes: info.Attributes(options.Attributes)},
+		Origin: delivery.Origin{Tag: name, Host: s.host, Attributes: info.Attributes(options.Attributes)},
 	}, nil
 }
 
-// resume takes up a session of an earlier process.
+// resume resumes a session of an earlier process.
 func (s *Service) resume(stream *spool.Stream) error {
 	var about about
 	if err := json.Unmarshal(stream.About(), &about); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
-	stream.Limit(about.SpoolBytes)
+	stream.SetLimit(about.SpoolBytes)
 	fifo, err := openFIFO(about.File)
-	one := &session{about: about, stream: stream, route: s.fleet.Take(about.Destination), fifo: fifo}
+	resumed := &session{about: about, stream: stream, route: s.routes.Acquire(about.Destination), fifo: fifo}
 	if err != nil {
-		one.ending = over // the container ended while nobody was here
+		resumed.phase = ended // the container ended while no process read its FIFO
 		stream.Finish()
 	}
-	waiting, _ := stream.Waiting()
-	s.run(one)
+	pending, _ := stream.Pending()
+	s.run(resumed)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.logger.Error("log not opened again", "container", about.short(), "err", err)
+		s.logger.Error("log not reopened", "container", about.shortID(), "err", err)
 	}
-	s.logger.Info("log taken up again", "container", about.short(), "name", about.Name, "open", err == nil, "bytes", waiting)
+	s.logger.Info("log resumed", "container", about.shortID(), "name", about.Name, "open", err == nil, "bytes", pending)
 	return nil
 }
 
-// run starts a session's goroutines. Called with mu held, or before anybody
-// else knows of the service.
-func (s *Service) run(one *session) {
-	one.logger = s.logger.With("container", one.about.short())
-	s.sessions[one.about.File] = one
-	if one.fifo != nil {
-		s.running.Go(one.pump)
+// run starts a session's goroutines. The caller holds mu, or is the only one
+// that uses the service.
+func (s *Service) run(session *session) {
+	session.logger = s.logger.With("container", session.about.shortID())
+	s.sessions[session.about.File] = session
+	if session.fifo != nil {
+		s.running.Go(session.receive)
 	}
-	sender := ship.NewSender(s.depot, one.stream, one.route, one.about.Origin, one.about.Batch, one.logger)
+	sender := delivery.NewSender(s.spool, session.stream, session.route, session.about.Origin, session.about.Batch, session.logger)
 	s.running.Go(func() {
-		defer s.fleet.Give(one.route)
+		defer s.routes.Release(session.route)
 		if sender.Run(s.ctx, s.stopping) {
-			s.gone(one)
+			s.remove(session)
 		}
 	})
 }
 
-// gone forgets a session that is delivered to its end.
-func (s *Service) gone(one *session) {
-	if err := one.stream.Remove(); err != nil {
-		s.logger.Error("delivered stream not removed", "stream", one.stream.ID, "err", err)
+// remove removes a session whose stream is delivered.
+func (s *Service) remove(session *session) {
+	if err := session.stream.Remove(); err != nil {
+		s.logger.Error("delivered stream not removed", "stream", session.stream.ID, "err", err)
 	}
-	one.logger.Info("log delivered to its end", "bytes", one.stream.End())
+	session.logger.Info("log delivered", "bytes", session.stream.End())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sessions[one.about.File] == one {
-		delete(s.sessions, one.about.File)
+	if s.sessions[session.about.File] == session {
+		delete(s.sessions, session.about.File)
 	}
 }
 
-// Stop ends a session. It does not wait: what the FIFO holds is still read,
-// what the spool holds still sent.
+// Stop ends a session and does not wait. The rest of the FIFO is still read, and
+// the rest of the stream is still delivered.
 func (s *Service) Stop(file string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if one, ok := s.sessions[file]; ok {
-		one.stop()
+	if session, ok := s.sessions[file]; ok {
+		session.stopReading(ended)
 	}
 }
 
-func (s *Service) stopped() bool {
-	select {
-	case <-s.stopping:
-		return true
-	default:
-		return false
-	}
-}
-
-// Close leaves the FIFOs as they are, gives the senders a moment to deliver
-// what is left, and lets go of the spool, where the rest stays.
+// Close stops reading the FIFOs, gives the senders StopTimeout to deliver what
+// is pending, and closes the spool, which keeps the rest.
 func (s *Service) Close() error {
 	s.mu.Lock()
 	close(s.stopping)
-	for _, one := range s.sessions {
-		one.pause()
+	for _, session := range s.sessions {
+		session.stopReading(paused)
 	}
 	s.mu.Unlock()
-	timer := time.AfterFunc(s.cfg.StopWithin, s.end)
+	timer := time.AfterFunc(s.cfg.StopTimeout, s.cancel)
 	defer timer.Stop()
 	s.running.Wait()
-	s.end()
+	s.cancel()
 	s.syncing.Wait()
-	return s.depot.Close()
+	return s.spool.Close()
 }

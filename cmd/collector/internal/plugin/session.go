@@ -13,14 +13,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/logboom/logboom/cmd/collector/internal/delivery"
 	"github.com/logboom/logboom/cmd/collector/internal/option"
-	"github.com/logboom/logboom/cmd/collector/internal/ship"
 	"github.com/logboom/logboom/cmd/collector/internal/spool"
 )
 
-// about is all that a session needs to be taken up again. It is kept in the
-// spool, readable by root only, because the token is in it; of what Docker told
-// about the container it holds what the options asked for, and nothing else.
+// about is all that is needed to resume a session. The spool stores it, readable
+// by root only, because it contains the token. Of what Docker sent about the
+// container it contains only what the options selected.
 type about struct {
 	File        string             `json:"file"`
 	Container   string             `json:"container"`
@@ -29,37 +29,37 @@ type about struct {
 	Destination option.Destination `json:"destination"`
 	Batch       option.Batch       `json:"batch"`
 	SpoolBytes  int64              `json:"spool_bytes"`
-	Origin      ship.Origin        `json:"origin"`
+	Origin      delivery.Origin    `json:"origin"`
 }
 
-// short is the container's id as Docker shows it.
-func (a about) short() string { return a.Container[:min(12, len(a.Container))] }
+// shortID returns the container's ID as Docker shows it.
+func (a about) shortID() string { return a.Container[:min(12, len(a.Container))] }
 
-// session is one FIFO's life.
+// session reads one FIFO into a stream.
 type session struct {
 	about  about
 	stream *spool.Stream
-	route  *ship.Route
+	route  *delivery.Route
 	logger *slog.Logger
 
-	mu     sync.Mutex
-	fifo   *os.File // nil where there was none when the session was taken up
-	ending ending
+	mu    sync.Mutex
+	fifo  *os.File // nil if there was no FIFO when the session was resumed
+	phase phase
 }
 
-// ending is why a pump stops.
-type ending int
+// phase says whether a session still reads its FIFO.
+type phase int
 
 const (
-	open ending = iota
-	over        // the container has ended: read what is left
-	rest        // this process ends: leave what is left
+	reading phase = iota
+	ended         // the container has ended: read the rest of the FIFO and finish the stream
+	paused        // the collector stops: leave the rest in the FIFO
 )
 
-// openFIFO opens a FIFO for reading without waiting for a writer.
+// openFIFO opens a FIFO for reading, without waiting for a writer.
 func openFIFO(file string) (*os.File, error) {
 	if !filepath.IsAbs(file) {
-		return nil, fmt.Errorf("log file %q is no path that begins with /", file)
+		return nil, fmt.Errorf("log file %q is not an absolute path", file)
 	}
 	fifo, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -67,7 +67,7 @@ func openFIFO(file string) (*os.File, error) {
 	}
 	info, err := fifo.Stat()
 	if err == nil && info.Mode()&fs.ModeNamedPipe == 0 {
-		err = fmt.Errorf("log file %q is no FIFO", file)
+		err = fmt.Errorf("log file %q is not a FIFO", file)
 	}
 	if err != nil {
 		return nil, errors.Join(err, fifo.Close())
@@ -75,73 +75,69 @@ func openFIFO(file string) (*os.File, error) {
 	return fifo, nil
 }
 
-// stop makes the pump read what is left and end.
-func (s *session) stop() { s.finish(over) }
-
-// pause makes the pump end and leave what is left in the FIFO.
-func (s *session) pause() { s.finish(rest) }
-
-func (s *session) finish(why ending) {
+// stopReading makes receive return. The phase ended or paused says what happens
+// to the rest of the FIFO.
+func (s *session) stopReading(next phase) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ending == open {
-		s.ending = why
+	if s.phase == reading {
+		s.phase = next
 	}
 	if s.fifo != nil {
-		_ = s.fifo.SetReadDeadline(time.Unix(1, 0)) // it fails once the FIFO is closed, and then there is nothing to wake
+		_ = s.fifo.SetReadDeadline(time.Unix(1, 0)) // it fails only if the FIFO is closed already
 	}
 }
 
-func (s *session) why() ending {
+func (s *session) currentPhase() phase {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ending
+	return s.phase
 }
 
-// pump moves the FIFO's bytes into the stream until nobody writes any more or
-// it is told to end.
-func (s *session) pump() {
+// receive moves the FIFO's bytes into the stream until no process has the FIFO
+// open for writing or stopReading is called.
+func (s *session) receive() {
 	for {
-		err := s.read()
+		err := s.receiveFIFO()
 		if errors.Is(err, spool.ErrReopen) && s.reopen() {
 			continue
 		}
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, spool.ErrReopen) {
-			s.logger.Error("log not readable any more", "err", err)
+			s.logger.Error("log no longer readable", "err", err)
 		}
 		break
 	}
-	if s.why() == over {
+	if s.currentPhase() == ended {
 		s.drain()
 	}
 	s.mu.Lock()
-	s.fifo.Close() // only read from
-	if s.ending == open {
-		s.ending = over
+	s.fifo.Close() // it was only read
+	if s.phase == reading {
+		s.phase = ended
 	}
-	ended := s.ending == over
+	finished := s.phase == ended
 	s.mu.Unlock()
-	if ended {
+	if finished {
 		s.stream.Finish()
 	}
 }
 
-// read waits for bytes and takes them, again and again. It is nil where nobody
-// writes any more.
-func (s *session) read() error {
+// receiveFIFO receives bytes and waits for more. It returns nil when no process
+// has the FIFO open for writing any more.
+func (s *session) receiveFIFO() error {
 	conn, err := s.fifo.SyscallConn()
 	if err != nil {
 		return err
 	}
 	for {
 		var n int
-		var taken error
+		var received error
 		err := conn.Read(func(fd uintptr) bool {
-			n, taken = s.stream.Take(int(fd))
-			return !errors.Is(taken, unix.EAGAIN)
+			n, received = s.stream.Receive(int(fd))
+			return !errors.Is(received, unix.EAGAIN)
 		})
 		if err == nil {
-			err = taken
+			err = received
 		}
 		if err != nil || n == 0 {
 			return err
@@ -149,39 +145,37 @@ func (s *session) read() error {
 	}
 }
 
-// drain takes what a FIFO holds that will get no more.
+// drain receives the rest of a FIFO to which nothing more will be written.
 func (s *session) drain() {
 	conn, err := s.fifo.SyscallConn()
-	if err != nil {
-		s.logger.Error("rest of the log not readable", "err", err)
-		return
-	}
-	err = conn.Control(func(fd uintptr) {
-		for {
-			if n, err := s.stream.Take(int(fd)); n == 0 || err != nil {
-				return // EAGAIN, as a rule: it is empty
+	if err == nil {
+		err = conn.Control(func(fd uintptr) {
+			for {
+				if n, err := s.stream.Receive(int(fd)); n == 0 || err != nil {
+					return // usually EAGAIN: the FIFO is empty
+				}
 			}
-		}
-	})
+		})
+	}
 	if err != nil {
 		s.logger.Error("rest of the log not readable", "err", err)
 	}
 }
 
-// reopen opens the FIFO anew. The old end is closed only then, so that there is
-// always one.
+// reopen opens the FIFO again and only then closes the old file, so that the
+// FIFO always has a reader.
 func (s *session) reopen() bool {
 	fifo, err := openFIFO(s.about.File)
 	if err != nil {
-		s.logger.Error("log not opened again", "err", err)
+		s.logger.Error("log not reopened", "err", err)
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fifo.Close() // only read from
+	s.fifo.Close() // it was only read
 	s.fifo = fifo
-	if s.ending != open {
-		_ = s.fifo.SetReadDeadline(time.Unix(1, 0)) // a FIFO takes deadlines
+	if s.phase != reading {
+		_ = s.fifo.SetReadDeadline(time.Unix(1, 0)) // FIFOs support deadlines
 	}
 	return true
 }

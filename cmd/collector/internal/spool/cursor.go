@@ -11,42 +11,43 @@ import (
 	"time"
 )
 
-// Cursor is how far a stream has been delivered. It is written, whole or not
-// at all, whenever a batch begins and whenever one ends.
+// Cursor says how far a stream is delivered. It is written, whole or not at
+// all, when a batch begins and when it ends.
 type Cursor struct {
-	// From is the position of the first byte that is not delivered; always
-	// the beginning of a frame.
+	// From is the position of the first byte that is not delivered. A frame
+	// always begins there.
 	From int64 `json:"from"`
-	// End is the position behind the last byte when the cursor was written,
-	// for a stream of which no byte is left.
+	// End is the end of the stream when the cursor was written. It is needed
+	// when no segment is left.
 	End int64 `json:"end"`
-	// Carry is the frames before From of lines that are not whole yet.
-	Carry []byte `json:"carry,omitempty"`
-	// Cut is the batch under way. It stays as it is until it is delivered, so
-	// that a repeat is the same body under the same key.
-	Cut *Cut `json:"cut,omitempty"`
-	// Lost is what was dropped and not yet told.
-	Lost Lost `json:"lost,omitzero"`
+	// OpenFrames holds the frames before From whose lines have not ended yet.
+	OpenFrames []byte `json:"carry,omitempty"`
+	// Batch is the batch that is being sent, if any. It does not change until
+	// it is delivered, so that a retry has the same body and the same key.
+	Batch *Batch `json:"cut,omitempty"`
+	// Lost counts dropped lines that no batch has reported yet.
+	Lost Loss `json:"lost,omitzero"`
 }
 
-// Cut is a batch: the lines that end in the frames from Cursor.From to To.
-type Cut struct {
+// Batch is a batch that is being sent: the lines that end in the frames from
+// Cursor.From to To.
+type Batch struct {
 	ID          string `json:"id"`
 	To          int64  `json:"to"`
-	Final       bool   `json:"final,omitempty"` // the stream is over: lines that were never ended end here
+	Final       bool   `json:"final,omitempty"` // the stream has ended: its open lines end with this batch
 	Lines       int64  `json:"lines"`
-	First, Last int64  // the lines' times, in nanoseconds
-	Told        Lost   `json:"told,omitzero"` // what the batch says was lost
+	First, Last int64  // the times of the lines, in nanoseconds since the epoch
+	Reported    Loss   `json:"told,omitzero"` // the loss that this batch reports
 }
 
-// Lost counts lines that were dropped, and when they were written.
-type Lost struct {
+// Loss counts dropped lines, and says when they were written.
+type Loss struct {
 	Lines       int64 `json:"lines"`
 	First, Last int64 // nanoseconds since the epoch
 }
 
-// Add counts further lines.
-func (l *Lost) Add(lines, first, last int64) {
+// add adds lines to the loss.
+func (l *Loss) add(lines, first, last int64) {
 	if lines <= 0 {
 		return
 	}
@@ -60,112 +61,112 @@ func (l *Lost) Add(lines, first, last int64) {
 func (s *Stream) loadCursor() error {
 	file, err := os.Open(filepath.Join(s.dir, cursorFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // nothing was ever sent
+		return nil // no batch was ever sent
 	}
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	var c Cursor
-	if err := json.NewDecoder(file).Decode(&c); err != nil { // the first value; see writeCursor
+	if err := json.NewDecoder(file).Decode(&c); err != nil { // reads the first value only; see writeCursor
 		return fmt.Errorf("%s: %w", cursorFile, err)
 	}
 	s.cursor = c
 	return nil
 }
 
-// Cursor is the present one.
+// Cursor returns the current cursor.
 func (s *Stream) Cursor() Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cursor
 }
 
-// Begin writes down a batch before it is sent for the first time. It fails
-// where the stream has moved on from the position meanwhile, or has lost more
-// than the batch tells.
-func (s *Stream) Begin(from int64, cut Cut) error {
+// BeginBatch stores a batch before it is sent for the first time. It returns
+// ErrGone if the cursor has moved since the batch was built, or if the stream
+// has lost more lines than the batch reports.
+func (s *Stream) BeginBatch(from int64, batch Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cursor.From != from || s.cursor.Cut != nil || s.cursor.Lost != cut.Told {
+	if s.cursor.From != from || s.cursor.Batch != nil || s.cursor.Lost != batch.Reported {
 		return ErrGone
 	}
-	s.cursor.Lost = Lost{}
-	s.cursor.Cut = &cut
+	s.cursor.Lost = Loss{}
+	s.cursor.Batch = &batch
 	s.saveLocked()
 	return nil
 }
 
-// Commit says that a batch was delivered; carry is what it leaves over.
-func (s *Stream) Commit(id string, carry []byte) {
+// CommitBatch records that a batch was delivered. openFrames are the frames of
+// the lines that did not end in it.
+func (s *Stream) CommitBatch(id string, openFrames []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cut := s.cursor.Cut; cut != nil && cut.ID == id {
-		s.cursor = Cursor{From: cut.To, Carry: carry, Lost: s.cursor.Lost}
-		s.settleLocked()
+	if batch := s.cursor.Batch; batch != nil && batch.ID == id {
+		s.cursor = Cursor{From: batch.To, OpenFrames: openFrames, Lost: s.cursor.Lost}
+		s.saveAndTruncateLocked()
 		return
 	}
-	if cut := s.abandoned; cut != nil && cut.ID == id {
-		s.cursor.Lost.Lines -= cut.Lines + cut.Told.Lines // it was delivered after all
+	if batch := s.dropped; batch != nil && batch.ID == id {
+		s.cursor.Lost.Lines -= batch.Lines + batch.Reported.Lines // it was delivered after all
 		if s.cursor.Lost.Lines <= 0 {
-			s.cursor.Lost = Lost{}
+			s.cursor.Lost = Loss{}
 		}
-		s.abandoned = nil
+		s.dropped = nil
 		s.saveLocked()
 	}
 }
 
-// Advance passes over frames that end no line: they are carried on.
-func (s *Stream) Advance(from, to int64, carry []byte) {
+// CancelBatch withdraws a batch that the server did not accept, so that other
+// batches can be built from its lines.
+func (s *Stream) CancelBatch(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cursor.From != from || s.cursor.Cut != nil {
-		return // dropped meanwhile
-	}
-	s.cursor.From, s.cursor.Carry = to, carry
-	s.settleLocked()
-}
-
-// Recut takes back the batch under way, which was refused as it is, so that
-// another can be made of the same lines. It must not have been accepted.
-func (s *Stream) Recut(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if cut := s.cursor.Cut; cut != nil && cut.ID == id {
-		s.cursor.Lost.Add(cut.Told.Lines, cut.Told.First, cut.Told.Last)
-		s.cursor.Cut = nil
+	if batch := s.cursor.Batch; batch != nil && batch.ID == id {
+		s.cursor.Lost.add(batch.Reported.Lines, batch.Reported.First, batch.Reported.Last)
+		s.cursor.Batch = nil
 		s.saveLocked()
 	}
 }
 
-// Break throws away what the stream holds from a position on where no frame
-// can be found, and what the FIFO holds when it is looked at next.
-func (s *Stream) Break(at int64) {
+// Skip moves the cursor over frames in which no line ends. openFrames are the
+// frames of all open lines.
+func (s *Stream) Skip(from, to int64, openFrames []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cursor.From > at {
-		return // dropped meanwhile
+	if s.cursor.From != from || s.cursor.Batch != nil {
+		return // these frames were dropped meanwhile
 	}
-	s.cursor.Lost.Add(1, time.Now().UnixNano(), time.Now().UnixNano()) // how many it is, nobody can tell
-	s.cursor.From, s.cursor.Carry, s.cursor.Cut = s.end, nil, nil
-	s.step = !s.over
-	s.settleLocked()
+	s.cursor.From, s.cursor.OpenFrames = to, openFrames
+	s.saveAndTruncateLocked()
 }
 
-func (s *Stream) lostLocked(lines int64, first, last time.Time) {
-	s.cursor.Lost.Add(lines, first.UnixNano(), last.UnixNano())
-	s.depot.cfg.OnDrop(lines)
+// Resync discards the stream from a position at which ErrBadFrame was found. The
+// next Receive discards the content of the FIFO too. How many lines are lost is
+// unknown; they count as one.
+func (s *Stream) Resync(position int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cursor.From > position {
+		return // these bytes were dropped meanwhile
+	}
+	now := time.Now().UnixNano()
+	s.cursor.Lost.add(1, now, now)
+	s.cursor.From, s.cursor.OpenFrames, s.cursor.Batch = s.end, nil, nil
+	s.outOfSync = !s.ended
+	s.saveAndTruncateLocked()
 }
 
-// settleLocked writes the cursor and only then removes what it has passed.
-func (s *Stream) settleLocked() {
+// saveAndTruncateLocked writes the cursor and only then removes the segments
+// that it has passed.
+func (s *Stream) saveAndTruncateLocked() {
 	s.saveLocked()
-	s.releaseLocked()
+	s.truncateLocked()
 }
 
-// saveLocked writes the cursor. Where the disk refuses, the one in memory
-// counts: a stream that could not go on would never free the disk. A kill
-// before the next cursor is written then sends lines twice.
+// saveLocked writes the cursor. If the disk fails, the cursor in memory still
+// moves on: otherwise the stream would never free any room. A kill before the
+// next successful write then sends lines twice.
 func (s *Stream) saveLocked() {
 	s.cursor.End = s.end
 	text, err := json.Marshal(s.cursor)
@@ -173,26 +174,27 @@ func (s *Stream) saveLocked() {
 		err = writeCursor(filepath.Join(s.dir, cursorFile), text)
 	}
 	if err != nil {
-		s.depot.cfg.Logger.Error("cursor not written: after a kill, lines may be sent twice", "stream", s.ID, "err", err)
+		s.spool.cfg.Logger.Error("cursor not written; a kill may now send lines twice", "stream", s.ID, "err", err)
 	}
 }
 
-// page is as much as one write puts into the kernel's cache whole or not at
+// pageSize is the largest write that reaches the kernel's cache whole or not at
 // all, whenever the process is killed.
-const page = 4096
+const pageSize = 4096
 
-// writeCursor replaces the file's text. What fits a page is written in place:
-// a rename would make the file system write to the disk for every batch. Blanks
-// follow it, so that the end of a longer one before it is told from it.
+// writeCursor replaces the content of the file. A text of less than a page is
+// written in place, because a rename would make the file system write to the
+// disk for every batch. Blanks fill the page, so that no end of a longer, older
+// text remains.
 func writeCursor(path string, text []byte) error {
-	if len(text) >= page {
-		return errors.Join(os.WriteFile(path+unfinished, text, 0o600), os.Rename(path+unfinished, path))
+	if len(text) >= pageSize {
+		return errors.Join(os.WriteFile(path+unfinishedSuffix, text, 0o600), os.Rename(path+unfinishedSuffix, path))
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	blanks := bytes.Repeat([]byte(" "), page-len(text))
+	blanks := bytes.Repeat([]byte(" "), pageSize-len(text))
 	_, err = file.WriteAt(append(text, blanks...), 0)
 	return errors.Join(err, file.Close())
 }

@@ -13,29 +13,30 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/logboom/logboom/cmd/collector/internal/dockertest"
 	"github.com/logboom/logboom/cmd/collector/internal/entry"
 )
 
-// bench is a depot with one stream, and the FIFO that fills it.
-type bench struct {
+// fixture is a spool with one stream, and the FIFO that fills it.
+type fixture struct {
 	t       testing.TB
 	dir     string
-	depot   *Depot
+	spool   *Spool
 	stream  *Stream
 	fifo    [2]int // read end, write end
 	written int
 	dropped int64
 }
 
-func newBench(t testing.TB, maxBytes int64) *bench {
+func newFixture(t testing.TB, maxBytes int64) *fixture {
 	t.Helper()
-	b := &bench{t: t, dir: t.TempDir()}
+	b := &fixture{t: t, dir: t.TempDir()}
 	if err := unix.Pipe2(b.fifo[:], unix.O_NONBLOCK|unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { b.closeDepot(); unix.Close(b.fifo[0]); unix.Close(b.fifo[1]) })
+	t.Cleanup(func() { b.closeSpool(); unix.Close(b.fifo[0]); unix.Close(b.fifo[1]) })
 	b.open()
-	stream, err := b.depot.Create("one", []byte("about"), maxBytes)
+	stream, err := b.spool.Create("one", []byte("about"), maxBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,45 +44,46 @@ func newBench(t testing.TB, maxBytes int64) *bench {
 	return b
 }
 
-func (b *bench) open() {
+func (b *fixture) open() {
 	b.t.Helper()
-	depot, err := Open(Config{Dir: b.dir, MaxBytes: 4 << 20, Logger: slog.New(slog.DiscardHandler), OnDrop: func(lines int64) { b.dropped += lines }})
+	spool, err := Open(Config{Dir: b.dir, MaxBytes: 4 << 20, Logger: slog.New(slog.DiscardHandler), OnDrop: func(lines int64) { b.dropped += lines }})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.depot = depot
+	b.spool = spool
 }
 
-func (b *bench) closeDepot() {
-	if b.depot != nil {
-		if err := b.depot.Close(); err != nil {
+func (b *fixture) closeSpool() {
+	if b.spool != nil {
+		if err := b.spool.Close(); err != nil {
 			b.t.Error(err)
 		}
-		b.depot = nil
+		b.spool = nil
 	}
 }
 
-// restart is what a kill leaves: nothing that is in memory.
-func (b *bench) restart() {
+// restart closes the spool and opens it again, as after a kill: what was in
+// memory is lost.
+func (b *fixture) restart() {
 	b.t.Helper()
-	b.closeDepot()
+	b.closeSpool()
 	b.open()
-	streams := b.depot.Streams()
+	streams := b.spool.Streams()
 	if len(streams) != 1 || string(streams[0].About()) != "about" {
 		b.t.Fatalf("streams after a restart: %v", streams)
 	}
 	b.stream = streams[0]
 }
 
-// frame is the next line's.
-func (b *bench) frame(size int) []byte {
+// frame returns the frame of the next numbered line.
+func (b *fixture) frame(size int) []byte {
 	b.written++
 	text := fmt.Sprintf("%08d %s", b.written, strings.Repeat("x", size))
-	return entry.Append(nil, &entry.Entry{Source: "stdout", Time: int64(b.written), Line: []byte(text)})
+	return dockertest.AppendFrame(nil, &entry.Entry{Source: "stdout", Time: int64(b.written), Line: []byte(text)})
 }
 
-// put writes bytes to the FIFO and takes them in as they fit.
-func (b *bench) put(bytes []byte) {
+// write writes bytes to the FIFO and lets the stream receive them.
+func (b *fixture) write(bytes []byte) {
 	b.t.Helper()
 	for len(bytes) > 0 {
 		n, err := unix.Write(b.fifo[1], bytes[:min(len(bytes), 32<<10)])
@@ -89,15 +91,15 @@ func (b *bench) put(bytes []byte) {
 			b.t.Fatal(err)
 		}
 		bytes = bytes[max(0, n):]
-		b.take()
+		b.receive()
 	}
 }
 
-func (b *bench) take() {
+func (b *fixture) receive() {
 	b.t.Helper()
 	for {
-		if _, err := b.stream.Take(b.fifo[0]); err != nil {
-			if !ofTheFIFO(err) {
+		if _, err := b.stream.Receive(b.fifo[0]); err != nil {
+			if !isFIFOError(err) {
 				b.t.Fatal(err)
 			}
 			return
@@ -105,8 +107,8 @@ func (b *bench) take() {
 	}
 }
 
-// read delivers up to n lines as a sender does and gives their numbers.
-func (b *bench) read(n int) (numbers []int) {
+// deliver delivers up to n lines as a sender does and returns their numbers.
+func (b *fixture) deliver(n int) (numbers []int) {
 	b.t.Helper()
 	c := b.stream.Cursor()
 	var scanner Scanner
@@ -126,76 +128,76 @@ func (b *bench) read(n int) (numbers []int) {
 		numbers = append(numbers, int(e.Time))
 	}
 	id := fmt.Sprint(c.From)
-	if err := b.stream.Begin(c.From, Cut{ID: id, To: scanner.At(), Lines: int64(len(numbers)), Told: c.Lost}); err != nil {
+	if err := b.stream.BeginBatch(c.From, Batch{ID: id, To: scanner.Position(), Lines: int64(len(numbers)), Reported: c.Lost}); err != nil {
 		b.t.Fatal(err)
 	}
-	b.stream.Commit(id, nil)
+	b.stream.CommitBatch(id, nil)
 	return numbers
 }
 
-func TestWhatWasTakenSurvivesARestart(t *testing.T) {
+func TestReceivedBytesSurviveARestart(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
+	b := newFixture(t, 0)
 	first := b.frame(10)
-	b.put(first[:7]) // half a frame
+	b.write(first[:7]) // half a frame
 	b.restart()
-	b.put(append(first[7:], b.frame(10)...))
+	b.write(append(first[7:], b.frame(10)...))
 	b.restart()
-	if got := b.read(10); len(got) != 2 || got[0] != 1 || got[1] != 2 {
+	if got := b.deliver(10); len(got) != 2 || got[0] != 1 || got[1] != 2 {
 		t.Fatalf("lines %v", got)
 	}
 	b.restart()
-	b.put(b.frame(10))
-	if got := b.read(10); len(got) != 1 || got[0] != 3 {
+	b.write(b.frame(10))
+	if got := b.deliver(10); len(got) != 1 || got[0] != 3 {
 		t.Fatalf("lines %v", got)
 	}
 }
 
-func TestABatchUnderWayStaysAsItIs(t *testing.T) {
+func TestABatchBeingSentDoesNotChange(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
-	b.put(append(b.frame(10), b.frame(10)...))
-	cut := Cut{ID: "a", To: b.stream.End() / 2, Lines: 1}
-	if err := b.stream.Begin(0, cut); err != nil {
+	b := newFixture(t, 0)
+	b.write(append(b.frame(10), b.frame(10)...))
+	batch := Batch{ID: "a", To: b.stream.End() / 2, Lines: 1}
+	if err := b.stream.BeginBatch(0, batch); err != nil {
 		t.Fatal(err)
 	}
 	b.restart()
-	if got := b.stream.Cursor().Cut; got == nil || *got != cut {
-		t.Fatalf("cut %+v, want %+v", got, cut)
+	if got := b.stream.Cursor().Batch; got == nil || *got != batch {
+		t.Fatalf("batch %+v, want %+v", got, batch)
 	}
-	if err := b.stream.Begin(0, Cut{ID: "b"}); err == nil {
-		t.Error("a second batch began while one was under way")
+	if err := b.stream.BeginBatch(0, Batch{ID: "b"}); err == nil {
+		t.Error("a second batch began while one was being sent")
 	}
-	b.stream.Commit("b", nil) // nobody's
-	b.stream.Recut("b")
-	if b.stream.Cursor().Cut == nil {
-		t.Fatal("another batch's end ended it")
+	b.stream.CommitBatch("b", nil) // an unknown batch
+	b.stream.CancelBatch("b")
+	if b.stream.Cursor().Batch == nil {
+		t.Fatal("an unknown ID ended the batch")
 	}
-	b.stream.Commit("a", []byte("carried"))
+	b.stream.CommitBatch("a", []byte("open"))
 	b.restart()
-	if c := b.stream.Cursor(); c.From != cut.To || c.Cut != nil || string(c.Carry) != "carried" {
+	if c := b.stream.Cursor(); c.From != batch.To || c.Batch != nil || string(c.OpenFrames) != "open" {
 		t.Errorf("cursor %+v", c)
 	}
 }
 
-func TestOneProcessHasTheFolder(t *testing.T) {
+func TestOnlyOneProcessUsesTheFolder(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
+	b := newFixture(t, 0)
 	if _, err := Open(Config{Dir: b.dir, MaxBytes: 4 << 20, Logger: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), b.dir) {
-		t.Errorf("a second one: %v", err)
+		t.Errorf("a second spool: %v", err)
 	}
 }
 
-// Whatever is written, delivered, dropped and restarted in whatever order, each
-// line is delivered once, in order, or counted as lost.
+// In any order of writes, deliveries, drops and restarts, each line is delivered
+// once, in order, or counted as lost.
 func TestEachLineIsDeliveredOrCounted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
-		b := newBench(t, 64<<10)
-		defer b.closeDepot()
+		b := newFixture(t, 64<<10)
+		defer b.closeSpool()
 		last, delivered := 0, 0
 		deliver := func(n int) {
-			for _, number := range b.read(n) {
+			for _, number := range b.deliver(n) {
 				if number <= last {
 					r.Fatalf("line %d after line %d", number, last)
 				}
@@ -213,20 +215,20 @@ func TestEachLineIsDeliveredOrCounted(t *testing.T) {
 				}
 				cut := rapid.IntRange(0, min(len(frames)-1, 9)).Draw(r, "held back")
 				rest = append([]byte(nil), frames[len(frames)-cut:]...)
-				b.put(frames[:len(frames)-cut])
+				b.write(frames[:len(frames)-cut])
 			case 3, 4:
 				deliver(rapid.IntRange(1, 30).Draw(r, "batch"))
 			case 5:
 				b.stream.drop()
 			case 6:
 				b.restart()
-				b.stream.Limit(64 << 10)
+				b.stream.SetLimit(64 << 10)
 			}
-			if got := b.depot.Bytes(); got > 64<<10+minSegment+64<<10 {
-				r.Fatalf("the depot holds %d bytes", got)
+			if got := b.spool.Bytes(); got > 64<<10+minSegment+64<<10 {
+				r.Fatalf("the spool holds %d bytes", got)
 			}
 		}
-		b.put(rest)
+		b.write(rest)
 		deliver(1 << 30)
 		lost = b.dropped
 		if delivered+int(lost) != b.written {
@@ -237,29 +239,29 @@ func TestEachLineIsDeliveredOrCounted(t *testing.T) {
 
 func TestADeliveredBatchIsNotCountedAsLost(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
+	b := newFixture(t, 0)
 	for range 10 {
-		b.put(b.frame(10))
+		b.write(b.frame(10))
 	}
-	cut := Cut{ID: "a", To: b.stream.End() / 2, Lines: 5, First: 1, Last: 5}
-	if err := b.stream.Begin(0, cut); err != nil {
+	batch := Batch{ID: "a", To: b.stream.End() / 2, Lines: 5, First: 1, Last: 5}
+	if err := b.stream.BeginBatch(0, batch); err != nil {
 		t.Fatal(err)
 	}
 	b.stream.drop()
-	if lost := b.stream.Cursor().Lost; lost != (Lost{10, 1, 10}) {
+	if lost := b.stream.Cursor().Lost; lost != (Loss{10, 1, 10}) {
 		t.Fatalf("lost %+v", lost)
 	}
-	b.stream.Commit("a", nil)
+	b.stream.CommitBatch("a", nil)
 	if lost := b.stream.Cursor().Lost; lost.Lines != 5 {
 		t.Errorf("lost %+v after half of it was delivered", lost)
 	}
 }
 
-func TestADiskThatTakesNothingDoesNotStopTheLog(t *testing.T) {
+func TestAFullDiskDoesNotStopTheLog(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
-	b.put(b.frame(10))
-	if got := b.read(1); len(got) != 1 {
+	b := newFixture(t, 0)
+	b.write(b.frame(10))
+	if got := b.deliver(1); len(got) != 1 {
 		t.Fatalf("lines %v", got)
 	}
 	b.stream.drop() // the next byte needs a new file
@@ -271,75 +273,75 @@ func TestADiskThatTakesNothingDoesNotStopTheLog(t *testing.T) {
 	for range 98 {
 		frames = append(frames, b.frame(100)...)
 	}
-	b.put(frames[:len(frames)-2]) // to the middle of the last
-	if b.stream.void == nil {
-		t.Fatal("the stream does not know that it has no disk")
+	b.write(frames[:len(frames)-2]) // up to the middle of the last one
+	if b.stream.discarding == nil {
+		t.Fatal("the stream is not discarding")
 	}
 	if err := os.Rename(away, b.stream.dir); err != nil {
 		t.Fatal(err)
 	}
-	b.stream.void.retry = b.stream.void.retry.Add(-2 * voidRetry)
-	b.put(append(frames[len(frames)-2:], b.frame(10)...))
-	if got := b.read(10); len(got) != 1 || got[0] != b.written {
+	b.stream.discarding.retry = b.stream.discarding.retry.Add(-2 * diskRetry)
+	b.write(append(frames[len(frames)-2:], b.frame(10)...))
+	if got := b.deliver(10); len(got) != 1 || got[0] != b.written {
 		t.Errorf("lines %v, want the last, %d", got, b.written)
 	}
 	if b.dropped != 99 {
-		t.Errorf("%d lines are counted as lost, 99 are", b.dropped)
+		t.Errorf("%d lines are counted as lost, want 99", b.dropped)
 	}
 }
 
-func TestAFileSystemWithoutSpliceWorksToo(t *testing.T) {
+func TestReceiveCopiesOnAFileSystemWithoutSplice(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
-	b.put(b.frame(10))
+	b := newFixture(t, 0)
+	b.write(b.frame(10))
 	fd, err := unix.FcntlInt(b.stream.active.Fd(), syscall.F_GETFL, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := unix.FcntlInt(b.stream.active.Fd(), syscall.F_SETFL, fd|syscall.O_APPEND); err != nil {
-		t.Fatal(err) // splice refuses such a file, as it refuses some file systems
+		t.Fatal(err) // splice refuses such a file, as it does on some file systems
 	}
-	b.put(b.frame(10))
+	b.write(b.frame(10))
 	if b.stream.scratch == nil {
-		t.Fatal("it was spliced")
+		t.Fatal("the bytes were spliced")
 	}
-	if got := b.read(10); len(got) != 2 {
+	if got := b.deliver(10); len(got) != 2 {
 		t.Errorf("lines %v", got)
 	}
 }
 
-func TestOutOfStepIsThrownAwayAndTold(t *testing.T) {
+func TestAStreamOutOfSyncIsDiscardedAndReopened(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
-	b.put([]byte("\xff\xff\xff\xff no frame"))
+	b := newFixture(t, 0)
+	b.write([]byte("\xff\xff\xff\xff no frame"))
 	var scanner Scanner
 	scanner.Start(b.stream, 0)
-	if _, err := scanner.Next(); !errors.Is(err, ErrBroken) {
-		t.Fatalf("%v, want ErrBroken", err)
+	if _, err := scanner.Next(); !errors.Is(err, ErrBadFrame) {
+		t.Fatalf("%v, want ErrBadFrame", err)
 	}
-	b.stream.Break(0)
+	b.stream.Resync(0)
 	if _, err := unix.Write(b.fifo[1], []byte("still no frame")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.stream.Take(b.fifo[0]); !errors.Is(err, ErrReopen) {
+	if _, err := b.stream.Receive(b.fifo[0]); !errors.Is(err, ErrReopen) {
 		t.Fatalf("%v, want ErrReopen", err)
 	}
-	b.put(b.frame(10))
-	if got := b.read(10); len(got) != 1 {
+	b.write(b.frame(10))
+	if got := b.deliver(10); len(got) != 1 {
 		t.Errorf("lines %v", got)
 	}
 	b.restart()
-	b.put(b.frame(10))
-	if got := b.read(10); len(got) != 1 {
+	b.write(b.frame(10))
+	if got := b.deliver(10); len(got) != 1 {
 		t.Errorf("lines %v after a restart", got)
 	}
 }
 
-func TestBytesThatAKillHasMislaidPutTheStreamInStepAgain(t *testing.T) {
+func TestAStreamWithMissingBytesIsResynced(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
-	b.put(b.frame(10)[:3]) // a header that is not whole
-	b.closeDepot()
+	b := newFixture(t, 0)
+	b.write(b.frame(10)[:3]) // an incomplete header
+	b.closeSpool()
 	if err := writeCursor(filepath.Join(b.stream.dir, cursorFile), []byte(`{"from":0,"end":3}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -347,62 +349,62 @@ func TestBytesThatAKillHasMislaidPutTheStreamInStepAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.restart()
-	if _, err := b.stream.Take(b.fifo[0]); !errors.Is(err, ErrReopen) {
+	if _, err := b.stream.Receive(b.fifo[0]); !errors.Is(err, ErrReopen) {
 		t.Fatalf("%v, want ErrReopen", err)
 	}
-	b.put(b.frame(10))
-	if got := b.read(10); len(got) != 1 {
+	b.write(b.frame(10))
+	if got := b.deliver(10); len(got) != 1 {
 		t.Errorf("lines %v", got)
 	}
 }
 
 func TestDeadLettersAreBounded(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
-	for i := range maxDead + 5 {
-		if err := b.depot.Bury(fmt.Sprintf("%03d", i), []byte("body")); err != nil {
+	b := newFixture(t, 0)
+	for i := range maxDeadLetters + 5 {
+		if err := b.spool.StoreDeadLetter(fmt.Sprintf("%03d", i), []byte("body")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	letters, err := os.ReadDir(filepath.Join(b.dir, deadFolder))
-	if err != nil || len(letters) != maxDead || letters[0].Name() != "005.json" {
+	letters, err := os.ReadDir(filepath.Join(b.dir, deadLetterFolder))
+	if err != nil || len(letters) != maxDeadLetters || letters[0].Name() != "005.json" {
 		t.Errorf("%d letters, %v", len(letters), err)
 	}
 }
 
-func TestAnUnreadableCursorCostsNoLine(t *testing.T) {
+func TestAnUnreadableCursorLosesNoLine(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
-	b.put(append(b.frame(10), b.frame(10)...))
-	b.read(1)
+	b := newFixture(t, 0)
+	b.write(append(b.frame(10), b.frame(10)...))
+	b.deliver(1)
 	if err := os.WriteFile(filepath.Join(b.stream.dir, cursorFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b.restart()
-	if got := b.read(10); len(got) != 2 {
+	if got := b.deliver(10); len(got) != 2 {
 		t.Errorf("lines %v", got)
 	}
 }
 
-func TestSyncReachesWhatWaits(t *testing.T) {
+func TestSyncReachesPendingBytes(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0)
-	b.put(b.frame(10))
+	b := newFixture(t, 0)
+	b.write(b.frame(10))
 	if paths := b.stream.unsynced(); len(paths) != 1 {
 		t.Fatalf("to sync: %v", paths)
 	}
 	if paths := b.stream.unsynced(); len(paths) != 0 {
 		t.Errorf("to sync again: %v", paths)
 	}
-	b.put(b.frame(10))
-	b.depot.Sync()
+	b.write(b.frame(10))
+	b.spool.sync()
 	if b.stream.synced != b.stream.end {
 		t.Errorf("synced to %d of %d", b.stream.synced, b.stream.end)
 	}
 }
 
-func BenchmarkTake(b *testing.B) {
-	w := newBench(b, 0)
+func BenchmarkReceive(b *testing.B) {
+	w := newFixture(b, 0)
 	frame := w.frame(100)
 	var frames []byte
 	for len(frames) < 32<<10 {
@@ -414,14 +416,14 @@ func BenchmarkTake(b *testing.B) {
 		if _, err := unix.Write(w.fifo[1], frames); err != nil {
 			b.Fatal(err)
 		}
-		w.take()
-		w.stream.Advance(w.stream.Cursor().From, w.stream.End(), nil)
+		w.receive()
+		w.stream.Skip(w.stream.Cursor().From, w.stream.End(), nil)
 	}
 }
 
-// Whatever is in a FIFO, a scanner comes to an end, a position at a time.
+// A scanner reaches the end of any bytes, and returns them unchanged.
 func FuzzScanner(f *testing.F) {
-	f.Add(entry.Append(entry.Append(nil, &entry.Entry{Source: "stdout", Time: 1, Line: []byte("x")}), &entry.Entry{}), uint8(3))
+	f.Add(dockertest.AppendFrame(dockertest.AppendFrame(nil, &entry.Entry{Source: "stdout", Time: 1, Line: []byte("x")}), &entry.Entry{}), uint8(3))
 	f.Add([]byte("\xff\xff\xff\xff"), uint8(1))
 	f.Add([]byte("\x00\x00\x00\x05ab"), uint8(2))
 	f.Fuzz(func(t *testing.T, content []byte, step uint8) {
@@ -432,18 +434,18 @@ func FuzzScanner(f *testing.F) {
 		scanner.start(read, 0)
 		var whole []byte
 		for {
-			before := scanner.At()
+			before := scanner.Position()
 			frame, err := scanner.Next()
 			if frame == nil || err != nil {
 				break
 			}
 			whole = append(whole, frame...)
-			if scanner.At() != before+int64(len(frame)) || int(scanner.At()) > len(content) {
-				t.Fatalf("from %d to %d", before, scanner.At())
+			if scanner.Position() != before+int64(len(frame)) || int(scanner.Position()) > len(content) {
+				t.Fatalf("from %d to %d", before, scanner.Position())
 			}
 		}
 		if string(whole) != string(content[:len(whole)]) {
-			t.Fatal("the frames are not what was there")
+			t.Fatal("the frames differ from the content")
 		}
 	})
 }

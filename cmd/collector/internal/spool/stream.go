@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,71 +20,77 @@ const (
 	cursorFile    = "cursor.json"
 	segmentSuffix = ".seg"
 
-	// Segments are an eighth of a stream's bound, within these: what is
-	// dropped at once should be little of it.
+	// A segment is an eighth of a stream's bound, within these limits: dropping
+	// one segment should lose only a small part of the stream.
 	minSegment = 16 << 10
 	maxSegment = 1 << 20
-	// keepConsumed is how large a file may stay whose bytes are all delivered.
-	keepConsumed = 64 << 10
+	// maxDelivered is how large a segment may become before it is removed
+	// although it is the active one, once all its bytes are delivered.
+	maxDelivered = 64 << 10
 )
 
-// ErrReopen says that a FIFO is out of step and empty, and must be opened anew.
-var ErrReopen = errors.New("the FIFO was out of step")
+var (
+	// ErrReopen reports that the FIFO was out of sync and has been emptied. The
+	// caller must reopen it.
+	ErrReopen = errors.New("the FIFO was out of sync")
+	// ErrGone reports that bytes were dropped before they were read.
+	ErrGone = errors.New("spool: these bytes were dropped")
+)
 
-// Stream is the bytes of one FIFO. One goroutine calls Take, another the
-// methods of the cursor; the rest may be called by anyone.
+// Stream holds the bytes of one FIFO. One goroutine calls Receive and another
+// one the methods of the cursor; any goroutine may call the other methods.
 type Stream struct {
-	ID    string
-	depot *Depot
-	dir   string
-	about []byte
-	news  chan struct{} // one: that there is something new, not how much
+	ID      string
+	spool   *Spool
+	dir     string
+	about   []byte
+	changed chan struct{} // capacity 1: says that something changed, not how much
 
-	mu        sync.Mutex
-	max       int64
-	cursor    Cursor
-	abandoned *Cut      // dropped while it may have been on its way
-	segments  []segment // by start, without gaps; the last is active
-	active    *os.File  // nil before the first byte and in the void
-	old       *os.File  // the segment of segments[0], where it was read last and is not active
-	oldStart  int64
-	end       int64 // position of the next byte
-	synced    int64
-	over      bool
-	step      bool // out of step: see Break
-	void      *void
-	scratch   []byte // for file systems without splice
+	mu         sync.Mutex
+	max        int64
+	cursor     Cursor
+	dropped    *Batch    // a batch that was dropped while it was being sent
+	segments   []segment // sorted, without gaps; the last one is the active one
+	active     *os.File  // nil before the first byte and while discarding
+	old        *os.File  // the inactive segment that was read last
+	oldStart   int64     // its start
+	end        int64     // position of the next byte
+	synced     int64     // position up to which the segments are synced
+	ended      bool      // no more bytes will come
+	outOfSync  bool      // the boundaries of the frames are lost
+	discarding *discarding
+	scratch    []byte
 }
 
 type segment struct {
 	start, size int64
-	born        time.Time // when the oldest byte that waits came in
+	since       time.Time // when the oldest pending byte was read
 }
 
 func (s segment) end() int64 { return s.start + s.size }
 
-func newStream(d *Depot, dir string, about []byte) *Stream {
-	return &Stream{ID: filepath.Base(dir), depot: d, dir: dir, about: about, max: d.cfg.MaxBytes, news: make(chan struct{}, 1)}
+func newStream(sp *Spool, dir string, about []byte) *Stream {
+	return &Stream{ID: filepath.Base(dir), spool: sp, dir: dir, about: about, max: sp.cfg.MaxBytes, changed: make(chan struct{}, 1)}
 }
 
-func loadStream(d *Depot, dir string) (*Stream, error) {
+func loadStream(sp *Spool, dir string) (*Stream, error) {
 	about, err := os.ReadFile(filepath.Join(dir, aboutFile))
 	if err != nil {
 		return nil, err
 	}
-	s := newStream(d, dir, about)
+	s := newStream(sp, dir, about)
 	if err := s.loadSegments(); err != nil {
 		return nil, err
 	}
 	if err := s.loadCursor(); err != nil {
-		d.cfg.Logger.Error("cursor not readable: lines may be sent twice, or be lost", "stream", s.ID, "err", err)
+		sp.cfg.Logger.Error("cursor not loaded; lines may be sent twice or be lost", "stream", s.ID, "err", err)
 	}
 	if len(s.segments) > 0 {
 		s.cursor.From = max(s.cursor.From, s.segments[0].start)
 		s.end = s.segments[len(s.segments)-1].end()
 	} else {
 		s.end = s.cursor.End
-		s.step = s.cursor.From < s.end // bytes are missing: killed while they were moved, or the power was lost
+		s.outOfSync = s.cursor.From < s.end // bytes are missing: the process was killed while it moved them, or the power was lost
 		s.cursor.From = max(s.cursor.From, s.end)
 	}
 	return s, nil
@@ -108,121 +115,123 @@ func (s *Stream) loadSegments() error {
 			return err
 		}
 		s.segments = append(s.segments, segment{start, info.Size(), info.ModTime()})
-		s.depot.bytes.Add(info.Size())
+		s.spool.bytes.Add(info.Size())
 	}
-	slices.SortFunc(s.segments, func(a, b segment) int { return int(min(1, max(-1, a.start-b.start))) })
+	slices.SortFunc(s.segments, func(a, b segment) int { return cmp.Compare(a.start, b.start) })
 	return nil
 }
 
-// About is what Create was given.
+// About returns what Create was given.
 func (s *Stream) About() []byte { return s.about }
 
-// Limit bounds the stream; 0: only the depot's bound does.
-func (s *Stream) Limit(maxBytes int64) {
+// SetLimit bounds the stream, in bytes; with 0 only the bound of the spool
+// applies.
+func (s *Stream) SetLimit(maxBytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.max = s.depot.cfg.MaxBytes
+	s.max = s.spool.cfg.MaxBytes
 	if maxBytes > 0 {
 		s.max = min(s.max, maxBytes)
 	}
 }
 
-// News is signalled after bytes were taken and after Finish.
-func (s *Stream) News() <-chan struct{} { return s.news }
+// Changed returns a channel that receives after Receive has stored bytes and
+// after Finish.
+func (s *Stream) Changed() <-chan struct{} { return s.changed }
 
-func (s *Stream) tell() {
+func (s *Stream) signalChange() {
 	select {
-	case s.news <- struct{}{}:
-	default: // it has been told and has not looked yet
+	case s.changed <- struct{}{}:
+	default: // the last signal has not been received yet
 	}
 }
 
-// Waiting is how many bytes are not delivered, and whether more may come.
-func (s *Stream) Waiting() (bytes int64, over bool) {
+// Pending returns how many bytes are not delivered, and whether Finish was
+// called.
+func (s *Stream) Pending() (bytes int64, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(0, s.end-s.cursor.From), s.over
+	return max(0, s.end-s.cursor.From), s.ended
 }
 
-// End is the position of the next byte: how many were taken in all.
+// End returns the position of the next byte, which is the number of bytes that
+// were ever received.
 func (s *Stream) End() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end
 }
 
-// Finish says that no more will come.
+// Finish records that no more bytes will come.
 func (s *Stream) Finish() {
 	s.mu.Lock()
-	s.over = true
+	s.ended = true
 	s.mu.Unlock()
-	s.tell()
+	s.signalChange()
 }
 
-// Take moves what a FIFO holds into the stream, without waiting. It gives
-// EAGAIN where the FIFO is empty, 0 where nobody will write to it any more.
-// The disk never stops it: see the package's states.
-func (s *Stream) Take(fifo int) (int, error) {
-	n, err := s.take(fifo)
-	if full(err) && s.depot.relieve() {
-		n, err = s.take(fifo)
+// Receive moves what a FIFO holds into the stream, without waiting. It returns
+// EAGAIN if the FIFO is empty, and 0 if no process has it open for writing any
+// more. It never fails because of the disk: see the states in the package
+// comment.
+func (s *Stream) Receive(fifo int) (int, error) {
+	n, err := s.receive(fifo)
+	if (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) && s.spool.dropOldest() {
+		n, err = s.receive(fifo)
 	}
-	if err != nil && !ofTheFIFO(err) {
-		n, err = s.enterVoid(fifo, err)
+	if err != nil && !isFIFOError(err) {
+		n, err = s.startDiscarding(fifo, err)
 	}
 	if n > 0 {
-		s.tell()
-		if s.depot.Bytes() > s.depot.MaxBytes() {
-			s.depot.trim()
-		}
+		s.signalChange()
+		s.spool.enforceLimit()
 	}
 	return n, err
 }
 
-// ofTheFIFO tells what Take answers from what it deals with itself.
-func ofTheFIFO(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, ErrReopen) }
+// isFIFOError tells the errors that Receive returns from those that it handles
+// itself.
+func isFIFOError(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, ErrReopen) }
 
-// full tells an error that goes away when something is removed.
-func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
-
-func (s *Stream) take(fifo int) (int, error) {
+func (s *Stream) receive(fifo int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.step {
+	if s.outOfSync {
 		return 0, s.drainLocked(fifo)
 	}
-	if s.void != nil && !s.leaveVoidLocked() {
-		return s.voidLocked(fifo)
+	if s.discarding != nil && !s.stopDiscardingLocked() {
+		return s.discardLocked(fifo)
 	}
 	if err := s.openActiveLocked(); err != nil {
 		return 0, err
 	}
 	last := &s.segments[len(s.segments)-1]
-	n, err := s.moveLocked(fifo, last.size, int(s.segmentBytes()-last.size))
+	n, err := s.spliceLocked(fifo, last.size, int(s.segmentBytes()-last.size))
 	if n <= 0 {
 		return 0, err
 	}
 	if s.cursor.From >= s.end {
-		last.born = time.Now()
+		last.since = time.Now()
 	}
 	last.size += int64(n)
 	s.end += int64(n)
-	s.depot.bytes.Add(int64(n))
+	s.spool.bytes.Add(int64(n))
 	for s.bytesLocked() > s.max && s.dropLocked() {
 	}
 	return n, nil
 }
 
-// moveLocked is splice, or a copy where the file system has none. EAGAIN is
-// the FIFO's; a file gives none.
-func (s *Stream) moveLocked(fifo int, at int64, room int) (int, error) {
+// spliceLocked moves up to room bytes from the FIFO to an offset of the active
+// segment, or copies them if the file system has no splice. EAGAIN comes from
+// the FIFO; a file never returns it.
+func (s *Stream) spliceLocked(fifo int, offset int64, room int) (int, error) {
 	for {
-		offset := at
-		n, err := unix.Splice(fifo, nil, int(s.active.Fd()), &offset, room, unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
+		to := offset
+		n, err := unix.Splice(fifo, nil, int(s.active.Fd()), &to, room, unix.SPLICE_F_NONBLOCK|unix.SPLICE_F_MOVE)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EINVAL):
-			return s.copyLocked(fifo, at, room)
+			return s.copyLocked(fifo, offset, room)
 		case err != nil:
 			return 0, err
 		default:
@@ -231,22 +240,28 @@ func (s *Stream) moveLocked(fifo int, at int64, room int) (int, error) {
 	}
 }
 
-func (s *Stream) copyLocked(fifo int, at int64, room int) (int, error) {
-	if s.scratch == nil {
-		s.scratch = make([]byte, keepConsumed)
-	}
-	n, err := unix.Read(fifo, s.scratch[:min(room, len(s.scratch))])
+func (s *Stream) copyLocked(fifo int, offset int64, room int) (int, error) {
+	scratch := s.scratchLocked()
+	n, err := unix.Read(fifo, scratch[:min(room, len(scratch))])
 	if n <= 0 {
 		return 0, err
 	}
-	if _, err := s.active.WriteAt(s.scratch[:n], at); err != nil {
-		// These bytes are no longer in the FIFO and not in the file: what
-		// follows cannot be understood any more.
-		s.lostLocked(1, time.Now(), time.Now())
-		s.step = true
+	if _, err := s.active.WriteAt(scratch[:n], offset); err != nil {
+		// These bytes are neither in the FIFO nor in the file, so the bytes
+		// behind them cannot be decoded.
+		s.loseLineLocked()
+		s.outOfSync = true
 		return 0, err
 	}
 	return n, nil
+}
+
+// scratchLocked returns a buffer for reads that do not splice.
+func (s *Stream) scratchLocked() []byte {
+	if s.scratch == nil {
+		s.scratch = make([]byte, maxDelivered)
+	}
+	return s.scratch
 }
 
 func (s *Stream) segmentBytes() int64 { return max(minSegment, min(maxSegment, s.max/8)) }
@@ -258,20 +273,20 @@ func (s *Stream) bytesLocked() (sum int64) {
 	return sum
 }
 
-// openActiveLocked has a segment to write to that is not full.
+// openActiveLocked ensures that there is an active segment that is not full.
 func (s *Stream) openActiveLocked() (err error) {
-	if s.active == nil && len(s.segments) > 0 && s.segments[len(s.segments)-1].size < s.segmentBytes() {
+	if len(s.segments) == 0 || s.segments[len(s.segments)-1].size >= s.segmentBytes() {
+		return s.startSegmentLocked(s.end, nil)
+	}
+	if s.active == nil {
 		s.active, err = os.OpenFile(s.path(s.segments[len(s.segments)-1].start), os.O_RDWR, 0o600)
-		return err
 	}
-	if s.active != nil && s.segments[len(s.segments)-1].size < s.segmentBytes() {
-		return nil
-	}
-	return s.rotateLocked(s.end, nil)
+	return err
 }
 
-// rotateLocked begins a segment at start, with its first bytes.
-func (s *Stream) rotateLocked(start int64, first []byte) error {
+// startSegmentLocked creates a segment with its first bytes and makes it the
+// active one.
+func (s *Stream) startSegmentLocked(start int64, first []byte) error {
 	next, err := os.OpenFile(s.path(start), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -280,11 +295,11 @@ func (s *Stream) rotateLocked(start int64, first []byte) error {
 		return errors.Join(err, next.Close(), os.Remove(next.Name()))
 	}
 	if s.active != nil {
-		s.active.Close() // written through already; nothing is buffered here
+		s.active.Close() // nothing is buffered in this process
 	}
 	s.active = next
 	s.segments = append(s.segments, segment{start, int64(len(first)), time.Now()})
-	s.depot.bytes.Add(int64(len(first)))
+	s.spool.bytes.Add(int64(len(first)))
 	return nil
 }
 
@@ -292,40 +307,37 @@ func (s *Stream) path(start int64) string {
 	return filepath.Join(s.dir, fmt.Sprintf("%016x%s", start, segmentSuffix))
 }
 
-// ErrGone says that bytes were asked for that are not there any more, because
-// they were dropped meanwhile.
-var ErrGone = errors.New("spool: these bytes are gone")
-
-// ReadAt reads from a position as much as there is and p takes.
-func (s *Stream) ReadAt(p []byte, at int64) (int, error) {
+// ReadAt reads bytes from a position on into p. It returns fewer bytes than
+// len(p), without an error, at the end of the stream.
+func (s *Stream) ReadAt(p []byte, position int64) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.readLocked(p, at)
+	return s.readLocked(p, position)
 }
 
-func (s *Stream) readLocked(p []byte, at int64) (n int, err error) {
-	if at < s.end && (len(s.segments) == 0 || at < s.segments[0].start) {
+func (s *Stream) readLocked(p []byte, position int64) (n int, err error) {
+	if position < s.end && (len(s.segments) == 0 || position < s.segments[0].start) {
 		return 0, ErrGone
 	}
-	for i := range s.segments {
-		seg := s.segments[i]
-		if at >= seg.end() || n == len(p) {
+	for i, seg := range s.segments {
+		if position >= seg.end() || n == len(p) {
 			continue
 		}
 		file, err := s.fileLocked(i)
 		if err != nil {
 			return n, err
 		}
-		want := p[n:min(len(p), n+int(seg.end()-at))]
-		if _, err := file.ReadAt(want, at-seg.start); err != nil {
+		part := p[n:min(len(p), n+int(seg.end()-position))]
+		if _, err := file.ReadAt(part, position-seg.start); err != nil {
 			return n, fmt.Errorf("spool: %w", err)
 		}
-		n += len(want)
-		at += int64(len(want))
+		n += len(part)
+		position += int64(len(part))
 	}
 	return n, nil
 }
 
+// fileLocked returns the file of a segment, open for reading.
 func (s *Stream) fileLocked(i int) (file *os.File, err error) {
 	start := s.segments[i].start
 	if i == len(s.segments)-1 && s.active != nil {
@@ -338,52 +350,53 @@ func (s *Stream) fileLocked(i int) (file *os.File, err error) {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
 	if s.old != nil {
-		s.old.Close() // read only
+		s.old.Close() // it was only read
 	}
 	s.old, s.oldStart = file, start
 	return file, nil
 }
 
-// releaseLocked removes the segments that are delivered whole, and begins a
-// new one where the active one is large and empty of anything that waits.
-func (s *Stream) releaseLocked() {
-	if n := len(s.segments); n > 0 && s.cursor.From >= s.end && s.segments[n-1].size >= min(keepConsumed, s.segmentBytes()/2) {
-		s.clearLocked()
+// truncateLocked removes the segments that are delivered. It removes the active
+// one only if it is large.
+func (s *Stream) truncateLocked() {
+	if n := len(s.segments); n > 0 && s.cursor.From >= s.end && s.segments[n-1].size >= min(maxDelivered, s.segmentBytes()/2) {
+		s.removeAllLocked()
 		return
 	}
-	gone := 0
-	for gone < len(s.segments)-1 && s.segments[gone].end() <= s.cursor.From {
-		gone++
+	delivered := 0
+	for delivered < len(s.segments)-1 && s.segments[delivered].end() <= s.cursor.From {
+		delivered++
 	}
-	s.removeLocked(gone)
+	s.removeLocked(delivered)
 }
 
-// clearLocked writes the cursor and removes every segment.
-func (s *Stream) clearLocked() {
+// removeAllLocked writes the cursor and removes every segment.
+func (s *Stream) removeAllLocked() {
 	s.saveLocked()
 	if s.active != nil {
-		s.active.Close() // nothing in it is needed
+		s.active.Close() // its content is not needed
 		s.active = nil
 	}
 	s.removeLocked(len(s.segments))
 }
 
-// removeLocked removes the first n segments' files.
+// removeLocked removes the files of the first n segments.
 func (s *Stream) removeLocked(n int) {
 	for _, seg := range s.segments[:n] {
 		if err := os.Remove(s.path(seg.start)); err != nil {
-			s.depot.cfg.Logger.Error("spooled segment not removed", "stream", s.ID, "err", err)
+			s.spool.cfg.Logger.Error("spooled segment not removed", "stream", s.ID, "err", err)
 		}
-		s.depot.bytes.Add(-seg.size)
+		s.spool.bytes.Add(-seg.size)
 		if s.old != nil && s.oldStart == seg.start {
-			s.old.Close() // read only
+			s.old.Close() // it was only read
 			s.old = nil
 		}
 	}
 	s.segments = slices.Delete(s.segments, 0, n)
 }
 
-// unsynced are the files that hold bytes which wait and are not synced.
+// unsynced returns the files that hold pending bytes which are not synced, and
+// counts them as synced.
 func (s *Stream) unsynced() (paths []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -399,15 +412,15 @@ func (s *Stream) unsynced() (paths []string) {
 	return paths
 }
 
-// Remove ends a stream that is delivered whole, or not wanted.
+// Remove deletes the stream with all its files.
 func (s *Stream) Remove() error {
-	s.depot.mu.Lock()
-	delete(s.depot.streams, s.ID)
-	s.depot.mu.Unlock()
+	s.spool.mu.Lock()
+	delete(s.spool.streams, s.ID)
+	s.spool.mu.Unlock()
 	err := s.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.depot.bytes.Add(-s.bytesLocked())
+	s.spool.bytes.Add(-s.bytesLocked())
 	s.segments = nil
 	return errors.Join(err, os.RemoveAll(s.dir))
 }

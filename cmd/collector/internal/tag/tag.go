@@ -1,33 +1,36 @@
-// Package tag says what a container's lines are called: the expanded tag
-// template and the attributes that its labels and variables give.
+// Package tag computes a container's tag and attributes: the expanded tag
+// template, and the labels and environment variables that the options select.
 //
 // It does what moby's daemon/logger/loginfo.go and daemon/logger/templates do,
-// since dockerd leaves both to the plugin. What a newcomer would get wrong:
+// because dockerd leaves both to the plugin. What a newcomer would get wrong:
 // Container holds every environment variable of the container, secrets
-// included. It is only looked up by the names that the options give, and never
-// logged or stored.
+// included. Read it only by the names that the options give, and never log or
+// store it.
 package tag
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"text/template"
+	"unicode"
 )
 
-// Default is the template of a container that was given none.
-const Default = "{{.ID}}"
+const (
+	// defaultTemplate is used when a container has no tag option.
+	defaultTemplate = "{{.ID}}"
+	// maxTag bounds an expanded tag, in bytes.
+	maxTag = 1024
+	// shortID is the number of characters of an ID that Docker shows.
+	shortID = 12
+)
 
-// maxTag bounds an expanded tag, in bytes.
-const maxTag = 1024
-
-// shortID is how much of an id Docker shows.
-const shortID = 12
-
-// Container is what Docker tells about a container when its log starts: the
-// part of moby's logger.Info that is needed, under the same names.
+// Container is what Docker sends about a container when its log starts: the
+// needed part of moby's logger.Info, under the same names.
 type Container struct {
 	ContainerID         string
 	ContainerName       string
@@ -40,46 +43,43 @@ type Container struct {
 	DaemonName          string
 }
 
-// Choice says which labels and variables become attributes.
-type Choice struct {
+// Selection says which labels and environment variables become attributes.
+type Selection struct {
 	Labels, Env           []string
 	LabelsRegex, EnvRegex *regexp.Regexp // nil: none
 }
 
-// Attributes are the chosen labels and variables.
-func (c *Container) Attributes(choice Choice) map[string]string {
-	chosen := map[string]string{}
-	choose(chosen, c.ContainerLabels, choice.Labels, choice.LabelsRegex)
+// Attributes returns the selected labels and environment variables.
+func (c *Container) Attributes(selection Selection) map[string]string {
+	attributes := map[string]string{}
+	add := func(from map[string]string, names []string, pattern *regexp.Regexp) {
+		for _, name := range names {
+			if value, ok := from[name]; ok {
+				attributes[name] = value
+			}
+		}
+		for name, value := range from {
+			if pattern != nil && pattern.MatchString(name) {
+				attributes[name] = value
+			}
+		}
+	}
+	add(c.ContainerLabels, selection.Labels, selection.LabelsRegex)
 	env := make(map[string]string, len(c.ContainerEnv))
 	for _, pair := range c.ContainerEnv {
 		if name, value, ok := strings.Cut(pair, "="); ok {
 			env[name] = value
 		}
 	}
-	choose(chosen, env, choice.Env, choice.EnvRegex)
-	return chosen
+	add(env, selection.Env, selection.EnvRegex)
+	return attributes
 }
 
-func choose(chosen, from map[string]string, names []string, pattern *regexp.Regexp) {
-	for _, name := range names {
-		if value, ok := from[name]; ok {
-			chosen[name] = value
-		}
-	}
-	if pattern == nil {
-		return
-	}
-	for name, value := range from {
-		if pattern.MatchString(name) {
-			chosen[name] = value
-		}
-	}
-}
-
-// Parse reads a tag template; empty means Default.
+// Parse parses a tag template. The empty text stands for the container's short
+// ID.
 func Parse(text string) (*template.Template, error) {
 	if text == "" {
-		text = Default
+		text = defaultTemplate
 	}
 	parsed, err := template.New("tag").Funcs(functions()).Option("missingkey=zero").Parse(text)
 	if err != nil {
@@ -88,39 +88,39 @@ func Parse(text string) (*template.Template, error) {
 	return parsed, nil
 }
 
-// Expand is a template's text for a container. The error names the template's
-// fault and never what the container holds.
-func Expand(parsed *template.Template, c *Container, choice Choice) (string, error) {
-	out := &bounded{left: maxTag}
-	err := parsed.Execute(out, view{c, choice})
+// Expand returns the tag of a container. The error describes the fault of the
+// template and never shows data of the container.
+func Expand(parsed *template.Template, c *Container, selection Selection) (string, error) {
+	out := &limitedBuilder{left: maxTag}
+	err := parsed.Execute(out, view{c, selection})
 	switch {
-	case errors.Is(err, errLong):
-		return "", errLong
+	case errors.Is(err, errTooLong):
+		return "", errTooLong
 	case err != nil:
-		return "", errors.New("it cannot be expanded: known are .ID .FullID .Name .ImageID .ImageFullID .ImageName .DaemonName .Command .Hostname .ExtraAttributes and json split join title lower upper pad truncate")
+		return "", errors.New("the template cannot be expanded: known are .ID .FullID .Name .ImageID .ImageFullID .ImageName .DaemonName .Command .Hostname .ExtraAttributes and json split join title lower upper pad truncate")
 	}
 	return out.String(), nil
 }
 
-var errLong = fmt.Errorf("it expands to more than %d bytes", maxTag)
+var errTooLong = fmt.Errorf("the tag is longer than %d bytes", maxTag)
 
-// bounded is a text that may only grow so far.
-type bounded struct {
+// limitedBuilder refuses to grow beyond a limit.
+type limitedBuilder struct {
 	strings.Builder
-	left int
+	left int // bytes
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *limitedBuilder) Write(p []byte) (int, error) {
 	if b.left -= len(p); b.left < 0 {
-		return 0, errLong
+		return 0, errTooLong
 	}
 	return b.Builder.Write(p)
 }
 
-// view is what a template sees: methods only.
+// view is what a template can read: these methods and nothing else.
 type view struct {
 	container *Container
-	choice    Choice
+	selection Selection
 }
 
 func short(id string) string { return id[:min(shortID, len(id))] }
@@ -138,6 +138,52 @@ func (v view) Command() string {
 	return strings.Join(append([]string{v.container.ContainerEntrypoint}, v.container.ContainerArgs...), " ")
 }
 
-// ExtraAttributes takes and ignores Docker's argument, which is always nil in
-// a template: {{(.ExtraAttributes nil).version}}.
-func (v view) ExtraAttributes(...any) map[string]string { return v.container.Attributes(v.choice) }
+// ExtraAttributes ignores its argument. Docker's function has one, which is
+// always nil in a template: {{(.ExtraAttributes nil).version}}.
+func (v view) ExtraAttributes(...any) map[string]string { return v.container.Attributes(v.selection) }
+
+// functions returns the functions of Docker's tag templates.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"json":     formatJSON,
+		"split":    strings.Split,
+		"join":     strings.Join,
+		"title":    title,
+		"lower":    strings.ToLower,
+		"upper":    strings.ToUpper,
+		"pad":      pad,
+		"truncate": func(text string, length int) string { return text[:max(0, min(length, len(text)))] },
+	}
+}
+
+func formatJSON(value any) (string, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return strings.TrimSpace(out.String()), err
+}
+
+// title makes the first letter of each word a capital.
+func title(text string) string {
+	previous := ' '
+	return strings.Map(func(r rune) rune {
+		insideWord := unicode.IsLetter(previous) || unicode.IsDigit(previous) || previous == '_' || previous == '\''
+		previous = r
+		if insideWord {
+			return r
+		}
+		return unicode.ToTitle(r)
+	}, text)
+}
+
+// pad adds blanks around a text, unless it is empty.
+func pad(text string, before, after int) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	if before < 0 || after < 0 || before > maxTag || after > maxTag {
+		return "", errTooLong
+	}
+	return strings.Repeat(" ", before) + text + strings.Repeat(" ", after), nil
+}

@@ -23,7 +23,7 @@ func TestTagsExpandAsDockerDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	choice := Choice{Labels: []string{"team"}, Env: []string{"VERSION"}}
+	selection := Selection{Labels: []string{"team"}, Env: []string{"VERSION"}}
 	for template, want := range map[string]string{
 		"":                                   "0123456789ab",
 		"plain":                              "plain",
@@ -50,7 +50,7 @@ func TestTagsExpandAsDockerDoes(t *testing.T) {
 			t.Errorf("%s: %v", template, err)
 			continue
 		}
-		got, err := Expand(parsed, web(), choice)
+		got, err := Expand(parsed, web(), selection)
 		if err != nil || got != want {
 			t.Errorf("%s: %q, %v; want %q", template, got, err, want)
 		}
@@ -62,7 +62,7 @@ func TestBadTemplatesAreRefusedWithoutShowingTheContainer(t *testing.T) {
 	for _, template := range []string{"{{", "{{.Nme}}", "{{nofunc .ID}}", `{{pad "x" 999999999 1}}`, "{{.ContainerEnv}}", "{{.container}}", `{{index (split .Name "-") 9}}`, `{{pad (pad (pad "x" 1000 0) 1000 0) 1000 0}}`} {
 		parsed, err := Parse(template)
 		if err == nil {
-			_, err = Expand(parsed, web(), Choice{})
+			_, err = Expand(parsed, web(), Selection{})
 		}
 		if err == nil || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: %v", template, err)
@@ -70,17 +70,17 @@ func TestBadTemplatesAreRefusedWithoutShowingTheContainer(t *testing.T) {
 	}
 }
 
-func TestAttributesAreOnlyWhatWasAskedFor(t *testing.T) {
+func TestAttributesHoldOnlyTheSelectedNames(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		choice Choice
-		want   map[string]string
+		selection Selection
+		want      map[string]string
 	}{
-		"none":     {Choice{}, map[string]string{}},
-		"names":    {Choice{Labels: []string{"team", "absent"}, Env: []string{"VERSION"}}, map[string]string{"team": "shop", "VERSION": "7"}},
-		"patterns": {Choice{LabelsRegex: regexp.MustCompile("^t"), EnvRegex: regexp.MustCompile("^VER")}, map[string]string{"team": "shop", "tier": "front", "VERSION": "7"}},
+		"none":     {Selection{}, map[string]string{}},
+		"names":    {Selection{Labels: []string{"team", "absent"}, Env: []string{"VERSION"}}, map[string]string{"team": "shop", "VERSION": "7"}},
+		"patterns": {Selection{LabelsRegex: regexp.MustCompile("^t"), EnvRegex: regexp.MustCompile("^VER")}, map[string]string{"team": "shop", "tier": "front", "VERSION": "7"}},
 	} {
-		if got := web().Attributes(c.choice); !maps.Equal(got, c.want) {
+		if got := web().Attributes(c.selection); !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -97,7 +97,7 @@ func FuzzExpand(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got, err := Expand(parsed, web(), Choice{}); err == nil && len(got) > maxTag {
+		if got, err := Expand(parsed, web(), Selection{}); err == nil && len(got) > maxTag {
 			t.Fatalf("%d bytes", len(got))
 		}
 	})

@@ -1,4 +1,4 @@
-package ship
+package delivery
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/logboom/logboom/cmd/collector/internal/join"
+	"github.com/logboom/logboom/cmd/collector/internal/entry"
 	"github.com/logboom/logboom/cmd/collector/internal/spool"
 )
 
@@ -19,63 +19,63 @@ type Origin struct {
 	Attributes map[string]string `json:"attributes,omitempty"`
 }
 
-// form is an Origin in the shape in which events need it. An event is what
-// Docker's own driver sends, with the time to the nanosecond:
+// eventEncoder encodes lines as events. An event has the form that Docker's own
+// driver sends, with the time to the nanosecond:
 //
 //	{"event":{"line":…,"source":…,"tag":…,"attrs":{…}},"time":"1700000000.123457890","host":…}
-type form struct {
+type eventEncoder struct {
 	origin Origin
-	middle []byte // from tag to the end of the event
-	ending []byte // host, to the end
+	middle []byte // from the tag to the end of "event"
+	ending []byte // the host and the closing brace
 }
 
-// Names of the attributes of a line that was cut.
+// Names of the attributes that mark a part of a line.
 const (
 	partID      = "partial_id"
 	partOrdinal = "partial_ordinal"
 	partLast    = "partial_last"
 )
 
-func newForm(o Origin) *form {
-	f := &form{origin: o}
-	f.middle = f.event(o.Attributes)
+func newEventEncoder(o Origin) *eventEncoder {
+	enc := &eventEncoder{origin: o}
+	enc.middle = enc.encodeMiddle(o.Attributes)
 	if o.Host != "" {
-		f.ending = appendText([]byte(`,"host":`), []byte(o.Host))
+		enc.ending = appendText([]byte(`,"host":`), []byte(o.Host))
 	}
-	f.ending = append(f.ending, '}')
-	return f
+	enc.ending = append(enc.ending, '}')
+	return enc
 }
 
-func (f *form) event(attributes map[string]string) []byte {
-	dst := appendText([]byte(`,"tag":`), []byte(f.origin.Tag))
+func (enc *eventEncoder) encodeMiddle(attributes map[string]string) []byte {
+	dst := appendText([]byte(`,"tag":`), []byte(enc.origin.Tag))
 	if len(attributes) > 0 {
 		text, err := json.Marshal(attributes)
 		if err != nil {
-			panic(err) // texts are always JSON
+			panic(err) // a map of strings can always be encoded
 		}
 		dst = append(append(dst, `,"attrs":`...), text...)
 	}
 	return append(dst, '}')
 }
 
-// append adds a line's event.
-func (f *form) append(dst []byte, l join.Line) []byte {
+// append appends the event of a line.
+func (enc *eventEncoder) append(dst []byte, l entry.Line) []byte {
 	dst = appendText(append(dst, `{"event":{"line":`...), l.Text)
 	dst = appendText(append(dst, `,"source":`...), []byte(l.Source))
 	if l.Part == nil {
-		dst = append(dst, f.middle...)
+		dst = append(dst, enc.middle...)
 	} else {
-		dst = append(dst, f.event(f.marked(l.Part))...)
+		dst = append(dst, enc.encodeMiddle(enc.partAttributes(l.Part))...)
 	}
 	if l.Time > 0 {
 		dst = appendTime(append(dst, `,"time":`...), l.Time)
 	}
-	return append(dst, f.ending...)
+	return append(dst, enc.ending...)
 }
 
-// marked is the attributes of a line that is only a part.
-func (f *form) marked(p *join.Part) map[string]string {
-	attributes := maps.Clone(f.origin.Attributes)
+// partAttributes returns the attributes of a part of a line.
+func (enc *eventEncoder) partAttributes(p *entry.Part) map[string]string {
+	attributes := maps.Clone(enc.origin.Attributes)
 	if attributes == nil {
 		attributes = map[string]string{}
 	}
@@ -87,19 +87,17 @@ func (f *form) marked(p *join.Part) map[string]string {
 	return attributes
 }
 
-// lostSource is the source of the lines that are the collector's own.
-const lostSource = "collector"
-
-// lost is the line that says what was dropped.
-func lost(l spool.Lost) join.Line {
-	stamp := func(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }
+// lossLine returns the line that reports dropped lines. Its source is
+// "collector".
+func lossLine(l spool.Loss) entry.Line {
+	format := func(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }
 	text := fmt.Sprintf("warning: the collector dropped %d lines of this container, written from %s to %s, because they could not be delivered in time and its spool is bounded",
-		l.Lines, stamp(l.First), stamp(l.Last))
-	return join.Line{Source: lostSource, Time: l.Last, Text: []byte(text)}
+		l.Lines, format(l.First), format(l.Last))
+	return entry.Line{Source: "collector", Time: l.Last, Text: []byte(text)}
 }
 
-// appendTime adds seconds with nine decimals, as a JSON string: a number of
-// that many digits would lose some in a float.
+// appendTime appends a time as seconds with nine decimals, in a JSON string: a
+// JSON number would lose digits when it is parsed as a float.
 func appendTime(dst []byte, ns int64) []byte {
 	const second = int64(time.Second)
 	dst = strconv.AppendInt(append(dst, '"'), ns/second, 10)
@@ -108,10 +106,8 @@ func appendTime(dst []byte, ns int64) []byte {
 	return append(append(dst, fraction[1:]...), '"')
 }
 
-const hex = "0123456789abcdef"
-
-// appendText adds a JSON string. Bytes that are no UTF-8 become U+FFFD, one
-// each, as Docker's own driver has it.
+// appendText appends a JSON string. Each byte that is not UTF-8 becomes U+FFFD,
+// as in Docker's own driver.
 func appendText(dst, text []byte) []byte {
 	dst = append(dst, '"')
 	from := 0
@@ -137,6 +133,7 @@ func appendText(dst, text []byte) []byte {
 }
 
 func appendEscape(dst []byte, b byte) []byte {
+	const hex = "0123456789abcdef"
 	switch b {
 	case '"', '\\':
 		return append(dst, '\\', b)

@@ -1,4 +1,4 @@
-package ship
+package delivery
 
 import (
 	"bytes"
@@ -21,8 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/logboom/logboom/cmd/collector/internal/dockertest"
+	"github.com/logboom/logboom/cmd/collector/internal/entry"
 	"github.com/logboom/logboom/cmd/collector/internal/hectest"
-	"github.com/logboom/logboom/cmd/collector/internal/join"
 	"github.com/logboom/logboom/cmd/collector/internal/option"
 	"github.com/logboom/logboom/cmd/collector/internal/spool"
 	"github.com/logboom/logboom/pkg/leaktest"
@@ -30,28 +30,28 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// line of a sender that works a stream filled from a FIFO.
-type line struct {
+// fixture is a sender that delivers a stream, and the FIFO that fills it.
+type fixture struct {
 	t       *testing.T
 	log     *dockertest.Log
-	depot   *spool.Depot
+	spool   *spool.Spool
 	stream  *spool.Stream
-	fleet   *Fleet
+	routes  *Routes
 	metrics *Metrics
 	fifo    *os.File
 	done    chan bool
 	stop    context.CancelFunc
 }
 
-func newLine(t *testing.T, to option.Destination, batch option.Batch, patience Patience) *line {
+func newFixture(t *testing.T, to option.Destination, batch option.Batch, timing Timing) *fixture {
 	t.Helper()
-	l := &line{t: t, log: dockertest.NewLog(t), metrics: NewMetrics(prometheus.NewRegistry()), done: make(chan bool, 1)}
+	l := &fixture{t: t, log: dockertest.NewLog(t), metrics: NewMetrics(prometheus.NewRegistry()), done: make(chan bool, 1)}
 	logger := slog.New(slog.DiscardHandler)
 	var err error
-	if l.depot, err = spool.Open(spool.Config{Dir: t.TempDir(), MaxBytes: 64 << 20, Logger: logger, OnDrop: func(int64) {}}); err != nil {
+	if l.spool, err = spool.Open(spool.Config{Dir: t.TempDir(), MaxBytes: 64 << 20, Logger: logger, OnDrop: func(int64) {}}); err != nil {
 		t.Fatal(err)
 	}
-	if l.stream, err = l.depot.Create("s", nil, 0); err != nil {
+	if l.stream, err = l.spool.Create("s", nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	if l.fifo, err = os.OpenFile(l.log.Path, os.O_RDONLY, 0); err != nil {
@@ -63,45 +63,45 @@ func newLine(t *testing.T, to option.Destination, batch option.Batch, patience P
 	if to.Token == "" && to.TokenFile == "" {
 		to.Token = "lgb_x"
 	}
-	l.fleet = NewFleet(patience, logger, l.metrics)
-	route := l.fleet.Take(to)
+	l.routes = NewRoutes(timing, logger, l.metrics)
+	route := l.routes.Acquire(to)
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
-	sender := NewSender(l.depot, l.stream, route, Origin{Tag: "web", Host: "h"}, batch, logger)
+	sender := NewSender(l.spool, l.stream, route, Origin{Tag: "web", Host: "h"}, batch, logger)
 	var running sync.WaitGroup
 	running.Go(func() { l.done <- sender.Run(ctx, nil) })
 	t.Cleanup(func() {
 		stop()
 		running.Wait()
-		l.fleet.Give(route)
+		l.routes.Release(route)
 		l.fifo.Close()
-		if err := l.depot.Close(); err != nil {
+		if err := l.spool.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return l
 }
 
-var quick = Patience{Attempt: 20 * time.Second, Least: time.Millisecond, Most: 10 * time.Millisecond, Refused: 10 * time.Millisecond}
+var quick = Timing{Timeout: 20 * time.Second, MinPause: time.Millisecond, MaxPause: 10 * time.Millisecond, RefusedPause: 10 * time.Millisecond}
 
 func batchOf(lines int) option.Batch {
 	return option.Batch{Lines: lines, Bytes: 1 << 20, Interval: 50 * time.Millisecond}
 }
 
-// write puts n lines into the stream at once.
-func (l *line) write(n int) {
+// write writes n lines to the FIFO and lets the stream receive them at once.
+func (l *fixture) write(n int) {
 	l.t.Helper()
 	for i := range n {
 		l.log.Line("stdout", fmt.Sprint("line ", i))
 	}
-	if _, err := l.stream.Take(int(l.fifo.Fd())); err != nil {
+	if _, err := l.stream.Receive(int(l.fifo.Fd())); err != nil {
 		l.t.Fatal(err)
 	}
 }
 
 func count(r hectest.Request) int { return bytes.Count(r.Body, []byte(`"event"`)) }
 
-func TestBatchesHaveAtMostSoManyLinesAndBytes(t *testing.T) {
+func TestBatchesRespectTheLimitsOfLinesAndBytes(t *testing.T) {
 	t.Parallel()
 	for name, batch := range map[string]option.Batch{
 		"lines": {Lines: 10, Bytes: 1 << 20, Interval: 50 * time.Millisecond},
@@ -116,14 +116,14 @@ func TestBatchesHaveAtMostSoManyLinesAndBytes(t *testing.T) {
 				}
 				return 200, nil
 			})
-			l := newLine(t, option.Destination{URL: to.URL}, batch, quick)
+			l := newFixture(t, option.Destination{URL: to.URL}, batch, quick)
 			l.write(95)
 			to.Await("95 lines", func(e []hectest.Event) bool { return len(e) == 95 })
 		})
 	}
 }
 
-func TestATooLargeBatchIsHalvedUntilItPasses(t *testing.T) {
+func TestATooLargeBatchIsHalvedUntilItIsAccepted(t *testing.T) {
 	t.Parallel()
 	to := hectest.New(t)
 	to.Answer(func(_ int, r hectest.Request) (int, map[string]string) {
@@ -132,7 +132,7 @@ func TestATooLargeBatchIsHalvedUntilItPasses(t *testing.T) {
 		}
 		return 200, nil
 	})
-	l := newLine(t, option.Destination{URL: to.URL}, batchOf(1000), quick)
+	l := newFixture(t, option.Destination{URL: to.URL}, batchOf(1000), quick)
 	l.write(300)
 	events := to.Await("300 lines", func(e []hectest.Event) bool { return len(e) == 300 })
 	for i, e := range events {
@@ -142,12 +142,12 @@ func TestATooLargeBatchIsHalvedUntilItPasses(t *testing.T) {
 	}
 }
 
-func TestALineThatIsTooLargeAloneAndABatchThatIsBadAreGivenUp(t *testing.T) {
+func TestATooLargeLineAndABadBatchAreRefusedForGood(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer  func(r hectest.Request) int
 		refused float64
-		came    int
+		stored  int
 	}{
 		"one line too large": {func(r hectest.Request) int {
 			if bytes.Contains(r.Body, []byte(`"line 7"`)) {
@@ -166,21 +166,21 @@ func TestALineThatIsTooLargeAloneAndABatchThatIsBadAreGivenUp(t *testing.T) {
 			t.Parallel()
 			to := hectest.New(t)
 			to.Answer(func(_ int, r hectest.Request) (int, map[string]string) { return c.answer(r), nil })
-			l := newLine(t, option.Destination{URL: to.URL}, batchOf(10), quick)
+			l := newFixture(t, option.Destination{URL: to.URL}, batchOf(10), quick)
 			l.write(20)
-			to.Await("the others", func(e []hectest.Event) bool { return len(e) == c.came })
+			to.Await("the other lines", func(e []hectest.Event) bool { return len(e) == c.stored })
 			l.stream.Finish()
 			if !<-l.done {
-				t.Error("the stream is not delivered to its end")
+				t.Error("the stream is not delivered")
 			}
-			if got := testutil.ToFloat64(l.metrics.Dropped.WithLabelValues(Refused)); got != c.refused {
-				t.Errorf("%v lines are counted as refused, want %v", got, c.refused)
+			if got := testutil.ToFloat64(l.metrics.dropped.WithLabelValues(Refused)); got != c.refused {
+				t.Errorf("%v lines counted as refused, want %v", got, c.refused)
 			}
 		})
 	}
 }
 
-func TestRetryAfterIsHonoured(t *testing.T) {
+func TestRetryAfterIsObeyed(t *testing.T) {
 	t.Parallel()
 	to := hectest.New(t)
 	var first, second time.Time
@@ -192,15 +192,15 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		second = time.Now()
 		return 200, nil
 	})
-	l := newLine(t, option.Destination{URL: to.URL}, batchOf(10), quick)
+	l := newFixture(t, option.Destination{URL: to.URL}, batchOf(10), quick)
 	l.write(1)
 	to.Await("the line", func(e []hectest.Event) bool { return len(e) == 1 })
 	if waited := second.Sub(first); waited < time.Second {
-		t.Errorf("it came again after %s", waited)
+		t.Errorf("the retry came after %s", waited)
 	}
 }
 
-func TestRetryAfterIsReadInBothFormsAndBounded(t *testing.T) {
+func TestRetryAfterIsParsedInBothFormsAndBounded(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]time.Duration{
 		"": 0, "2": 2 * time.Second, "-5": 0, "99999999": time.Minute, "99999999999999999999999": time.Minute, "soon": 0,
@@ -224,10 +224,10 @@ func TestATokenFileIsReadForEveryBatch(t *testing.T) {
 		}
 		return 200, nil
 	})
-	l := newLine(t, option.Destination{URL: to.URL, TokenFile: file}, batchOf(10), quick)
+	l := newFixture(t, option.Destination{URL: to.URL, TokenFile: file}, batchOf(10), quick)
 	l.write(1)
 	to.AwaitRequests(2)
-	if states := l.fleet.States(); len(states) != 1 || states[0].Reason != "token_refused" {
+	if states := l.routes.States(); len(states) != 1 || states[0].Reason != "token_refused" {
 		t.Errorf("states %+v", states)
 	}
 	if err := os.WriteFile(file, []byte("new\n"), 0o600); err != nil {
@@ -236,26 +236,26 @@ func TestATokenFileIsReadForEveryBatch(t *testing.T) {
 	to.Await("the line", func(e []hectest.Event) bool { return len(e) == 1 })
 }
 
-func TestCheckNamesTheOptionWhoseFileIsBad(t *testing.T) {
+func TestCheckNamesTheOptionOfABadFile(t *testing.T) {
 	t.Parallel()
 	large := filepath.Join(t.TempDir(), "large")
 	if err := os.WriteFile(large, make([]byte, maxFile+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fleet := NewFleet(Patience{}, slog.New(slog.DiscardHandler), NewMetrics(prometheus.NewRegistry()))
+	routes := NewRoutes(Timing{}, slog.New(slog.DiscardHandler), NewMetrics(prometheus.NewRegistry()))
 	for want, to := range map[string]option.Destination{
 		option.TokenFile + ": ": {TokenFile: "/nonexistent"},
 		"larger":                {TokenFile: large},
 		option.CA + ": ":        {Token: "x", CA: "/nonexistent"},
 		"PEM":                   {Token: "x", CA: "/dev/null"},
 	} {
-		if err := fleet.Take(to).Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := routes.Acquire(to).Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", to, err, want)
 		}
 	}
 }
 
-func TestATokenGoesOnlyToWhomTheCertificateNames(t *testing.T) {
+func TestATokenIsSentOnlyToATrustedServer(t *testing.T) {
 	t.Parallel()
 	var tokens sync.Map
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { tokens.Store(r.Header.Get("Authorization"), true) }))
@@ -265,29 +265,29 @@ func TestATokenGoesOnlyToWhomTheCertificateNames(t *testing.T) {
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fleet := NewFleet(quick, slog.New(slog.DiscardHandler), NewMetrics(prometheus.NewRegistry()))
+	routes := NewRoutes(quick, slog.New(slog.DiscardHandler), NewMetrics(prometheus.NewRegistry()))
 	for name, c := range map[string]struct {
 		to   option.Destination
 		want verdict
 	}{
-		"unknown authority": {option.Destination{Token: "unknown"}, again},
+		"unknown authority": {option.Destination{Token: "unknown"}, retry},
 		"named authority":   {option.Destination{Token: "named", CA: ca}, delivered},
-		"not asked":         {option.Destination{Token: "insecure", Insecure: true}, delivered},
+		"not verified":      {option.Destination{Token: "insecure", Insecure: true}, delivered},
 	} {
 		c.to.URL, c.to.Compression = server.URL, option.None
-		route := fleet.Take(c.to)
-		b, err := route.take(t.Context())
+		route := routes.Acquire(c.to)
+		b, err := route.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := route.post(t.Context(), b); got != c.want {
+		if got := route.send(t.Context(), b); got != c.want {
 			t.Errorf("%s: verdict %d, want %d", name, got, c.want)
 		}
 		if _, sent := tokens.Load("Splunk " + c.to.Token); sent != (c.want == delivered) {
 			t.Errorf("%s: the token was sent: %t", name, sent)
 		}
-		route.give(b)
-		fleet.Give(route)
+		route.release(b)
+		routes.Release(route)
 	}
 }
 
@@ -300,16 +300,16 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}
 		return 200, nil
 	})
-	l := newLine(t, option.Destination{URL: to.URL}, batchOf(10), quick)
+	l := newFixture(t, option.Destination{URL: to.URL}, batchOf(10), quick)
 	l.write(1)
 	to.Await("the line", func(e []hectest.Event) bool { return len(e) == 1 })
 }
 
-func TestACutLineSaysWhatItIsAPartOf(t *testing.T) {
+func TestAPartOfALineIsMarked(t *testing.T) {
 	t.Parallel()
-	f := newForm(Origin{Tag: "t", Attributes: map[string]string{"a": "b"}})
+	f := newEventEncoder(Origin{Tag: "t", Attributes: map[string]string{"a": "b"}})
 	var e hectest.Event
-	text := f.append(nil, join.Line{Source: "stdout", Time: 1_700_000_000_000_000_001, Text: []byte("x"), Part: &join.Part{ID: "i", Ordinal: 64}})
+	text := f.append(nil, entry.Line{Source: "stdout", Time: 1_700_000_000_000_000_001, Text: []byte("x"), Part: &entry.Part{ID: "i", Ordinal: 64}})
 	if err := json.Unmarshal(text, &e); err != nil {
 		t.Fatal(err)
 	}
@@ -328,16 +328,16 @@ func FuzzText(f *testing.F) {
 			t.Fatal(err)
 		}
 		if want := string([]rune(string(text))); got != want || !utf8.ValidString(got) {
-			t.Fatalf("%q came as %q", want, got)
+			t.Fatalf("%q was decoded as %q", want, got)
 		}
 	})
 }
 
 func BenchmarkAppendEvent(b *testing.B) {
-	f := newForm(Origin{Tag: "web", Host: "host", Attributes: map[string]string{"team": "shop"}})
+	f := newEventEncoder(Origin{Tag: "web", Host: "host", Attributes: map[string]string{"team": "shop"}})
 	for _, size := range []int{100, 1000, 16 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			l := join.Line{Source: "stdout", Time: time.Now().UnixNano(), Text: bytes.Repeat([]byte("x"), size)}
+			l := entry.Line{Source: "stdout", Time: time.Now().UnixNano(), Text: bytes.Repeat([]byte("x"), size)}
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			var dst []byte

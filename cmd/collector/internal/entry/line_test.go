@@ -1,4 +1,4 @@
-package join
+package entry_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/logboom/logboom/cmd/collector/internal/dockertest"
 	"github.com/logboom/logboom/cmd/collector/internal/entry"
 )
 
@@ -18,20 +19,21 @@ func piece(source, id string, ordinal int32, last bool, text string) *entry.Entr
 	return &entry.Entry{Source: source, Line: []byte(text), Partial: true, ID: id, Ordinal: ordinal, Last: last}
 }
 
-// joined is what entries come to, each line as text.
-func joined(j *Joiner, end bool, entries ...*entry.Entry) []string {
+// join adds entries and returns the emitted lines as text. With end it closes
+// the joiner afterwards.
+func join(j *entry.Joiner, end bool, entries ...*entry.Entry) []string {
 	var lines []string
-	emit := func(l Line) { lines = append(lines, shown(l)) }
+	emit := func(l entry.Line) { lines = append(lines, format(l)) }
 	for _, e := range entries {
-		j.Add(e, entry.Append(nil, e), emit)
+		j.Add(e, dockertest.AppendFrame(nil, e), emit)
 	}
 	if end {
-		j.End(emit)
+		j.Close(emit)
 	}
 	return lines
 }
 
-func shown(l Line) string {
+func format(l entry.Line) string {
 	text := l.Source + ":" + string(l.Text)
 	if l.Part != nil {
 		text += fmt.Sprintf(" [%s %d %t]", l.Part.ID, l.Part.Ordinal, l.Part.Last)
@@ -39,7 +41,7 @@ func shown(l Line) string {
 	return text
 }
 
-func TestPiecesBecomeLines(t *testing.T) {
+func TestJoinerJoinsPieces(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		entries []*entry.Entry
@@ -55,13 +57,13 @@ func TestPiecesBecomeLines(t *testing.T) {
 		"no beginning":  {[]*entry.Entry{piece("stdout", "x", 4, true, "d")}, []string{"stdout:d [x 4 true]"}},
 		"odd sources":   {[]*entry.Entry{piece("a", "", 1, false, "1"), piece("b", "", 1, false, "2"), piece("c", "", 1, false, "3"), piece("d", "", 1, false, "4"), piece("e", "", 1, false, "5")}, []string{"a:1 [ 1 false]", "b:2", "c:3", "d:4", "e:5"}},
 	} {
-		if got := joined(new(Joiner), true, c.entries...); !reflect.DeepEqual(got, c.want) {
+		if got := join(new(entry.Joiner), true, c.entries...); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-func TestALineWithoutEndIsCutAndMarked(t *testing.T) {
+func TestJoinerCutsAndMarksALineWithoutEnd(t *testing.T) {
 	t.Parallel()
 	const size, pieces = 16 << 10, 150
 	var entries []*entry.Entry
@@ -69,13 +71,13 @@ func TestALineWithoutEndIsCutAndMarked(t *testing.T) {
 		entries = append(entries, piece("stdout", "x", int32(i+1), i == pieces-1, strings.Repeat(string(rune('a'+i%26)), size)))
 	}
 	var text []byte
-	var parts []Part
-	var j Joiner
+	var parts []entry.Part
+	var j entry.Joiner
 	for _, e := range entries {
-		j.Add(e, nil, func(l Line) { text, parts = append(text, l.Text...), append(parts, *l.Part) })
+		j.Add(e, nil, func(l entry.Line) { text, parts = append(text, l.Text...), append(parts, *l.Part) })
 	}
-	const each = MaxLine / size
-	want := []Part{{"x", 1, false}, {"x", each + 1, false}, {"x", 2*each + 1, true}}
+	const each = entry.MaxLine / size
+	want := []entry.Part{{"x", 1, false}, {"x", each + 1, false}, {"x", 2*each + 1, true}}
 	if !reflect.DeepEqual(parts, want) {
 		t.Errorf("parts %+v, want %+v", parts, want)
 	}
@@ -84,9 +86,9 @@ func TestALineWithoutEndIsCutAndMarked(t *testing.T) {
 	}
 }
 
-// Wherever a stream of entries is cut, what was carried over and the rest give
-// the lines that the whole gives.
-func TestCarryGoesOnWhereItWasCut(t *testing.T) {
+// Entries may be split anywhere: a joiner that continues with the open frames
+// of the first part emits the same lines as one joiner for all entries.
+func TestOpenFramesContinueInAnotherJoiner(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var entries []*entry.Entry
@@ -100,21 +102,21 @@ func TestCarryGoesOnWhereItWasCut(t *testing.T) {
 			entries = append(entries, piece(source, id, int32(rapid.IntRange(0, 3).Draw(t, "ordinal")), rapid.Bool().Draw(t, "last"), fmt.Sprint(i)))
 		}
 		cut := rapid.IntRange(0, len(entries)).Draw(t, "cut")
-		want := joined(new(Joiner), true, entries...)
-		var before, after Joiner
-		got := joined(&before, false, entries[:cut]...)
-		got = append(got, joined(&after, false, decoded(t, before.Carry())...)...)
-		if !bytes.Equal(before.Carry(), after.Carry()) {
-			t.Fatal("the carry is not carried on")
+		want := join(new(entry.Joiner), true, entries...)
+		var before, after entry.Joiner
+		got := join(&before, false, entries[:cut]...)
+		got = append(got, join(&after, false, decode(t, before.OpenFrames())...)...)
+		if !bytes.Equal(before.OpenFrames(), after.OpenFrames()) {
+			t.Fatal("the second joiner does not hold the same open lines")
 		}
-		got = append(got, joined(&after, true, entries[cut:]...)...)
+		got = append(got, join(&after, true, entries[cut:]...)...)
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("cut at %d: %q, want %q", cut, got, want)
 		}
 	})
 }
 
-func decoded(t *rapid.T, frames []byte) (entries []*entry.Entry) {
+func decode(t *rapid.T, frames []byte) (entries []*entry.Entry) {
 	for len(frames) > 0 {
 		n, err := entry.Length(frames)
 		if err != nil {
