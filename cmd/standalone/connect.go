@@ -15,6 +15,7 @@ import (
 	"github.com/logboom/logboom/pkg/ingest"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 	"github.com/logboom/logboom/pkg/webhook"
@@ -118,7 +119,7 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 // openTopology makes the streams where they are missing. Their folder may have
 // been deleted without that of the tables, which then tell where they begin.
 func (e *engines) openTopology(ctx context.Context, p *telemetry.Process, cfg stream.Config) error {
-	_, err := e.queue.Stream(ctx, stream.Name(stream.Logs, 0))
+	_, err := e.queue.Stream(ctx, stream.Name(record.KindLog, 0))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if err := e.client.Prepare(ctx, p.Logger); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
@@ -272,7 +273,7 @@ func publish(t *testing.T, topology *stream.Topology) stream.Ack {
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	ack, err := publisher.Publish(ctx, stream.Message{Kind: stream.Logs, Project: "shop", Parts: [][]byte{[]byte("a record")}, Records: 1})
+	ack, err := publisher.Publish(ctx, stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{[]byte("a record")}, Records: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func (s *Server) logContext(r *request) error {
 	if q.After, err = readNumber(r, "after", usualContext, 0, clickhouse.MaxContext); err != nil {
 		return err
 	}
-	if q.ID, err = clickhouse.ParseRowID(r.Param("id")); err != nil {
+	if q.ID, err = record.ParseRowID(r.Param("id")); err != nil {
 		return clickhouse.ErrNoLog
 	}
 	ctx, cancel := context.WithTimeout(r.Request().Context(), s.cfg.QueryTimeout)

@@ -217,7 +217,7 @@ func TestArgumentsOfAPage(t *testing.T) {
 	t.Parallel()
 	q := Query{
 		Project: project, From: time.Unix(0, noon), To: time.Unix(0, noon+10), Filter: quoted(t, "x"),
-		Limit: 7, Cursor: cursor(record.KindLog, project, position{noon + 5, RowID{1, 2, 3}}),
+		Limit: 7, Cursor: cursor(record.KindLog, project, position{noon + 5, record.RowID{Shard: 1, Seq: 2, Idx: 3}}),
 	}
 	checked, err := q.check(record.KindLog)
 	if err != nil {

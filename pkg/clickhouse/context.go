@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/logboom/logboom/pkg/query"
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // MaxContext bounds the logs on either side of one.
@@ -22,7 +23,7 @@ var ErrNoLog = errors.New("no such log")
 // ContextQuery asks what stood around a log.
 type ContextQuery struct {
 	Project       string
-	ID            RowID
+	ID            record.RowID
 	Before, After int // how many, at most MaxContext each
 }
 

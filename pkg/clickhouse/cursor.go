@@ -15,7 +15,7 @@ import (
 // makes it exact: rows with equal timestamps have an order too.
 type position struct {
 	time int64 // Unix nanoseconds
-	id   RowID
+	id   record.RowID
 }
 
 // arguments are the parameters of a statement that begins at the place.
@@ -29,7 +29,7 @@ func (p position) arguments() []any {
 }
 
 // beforeAll is the place that every row comes after, the newest first.
-var beforeAll = position{math.MaxInt64, RowID{math.MaxUint8, math.MaxUint64, math.MaxUint32}}
+var beforeAll = position{math.MaxInt64, record.RowID{Shard: math.MaxUint8, Seq: math.MaxUint64, Idx: math.MaxUint32}}
 
 const (
 	cursorVersion = 1
@@ -66,7 +66,7 @@ func parseCursor(kind record.Kind, project, text string) (position, error) {
 	}
 	return position{
 		time: int64(binary.BigEndian.Uint64(raw[1:])),
-		id: RowID{
+		id: record.RowID{
 			Shard: raw[9],
 			Seq:   binary.BigEndian.Uint64(raw[10:]),
 			Idx:   binary.BigEndian.Uint32(raw[18:]),

@@ -11,7 +11,7 @@ import (
 
 // StoredEvent is an event as the API shows it.
 type StoredEvent struct {
-	ID          RowID             `json:"id"`
+	ID          record.RowID      `json:"id"`
 	Timestamp   time.Time         `json:"timestamp"`
 	Channel     string            `json:"channel"`
 	Title       string            `json:"title"`

@@ -158,14 +158,14 @@ func TestContextIsOfTheSameApplicationAndHost(t *testing.T) {
 	}
 	store(t, client, project, 3, 7, noon, logs...)
 	store(t, client, "theirs", 3, 8, noon, logs...)
-	around, err := client.Context(t.Context(), ContextQuery{Project: project, ID: RowID{3, 7, 10}, Before: 3, After: 50})
+	around, err := client.Context(t.Context(), ContextQuery{Project: project, ID: record.RowID{Shard: 3, Seq: 7, Idx: 10}, Before: 3, After: 50})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if lines(around.Before) != "4 6 8" || around.Log.Data != "10" || lines(around.After) != "12 14 16 18" {
 		t.Errorf("before %s, at %s, after %s", lines(around.Before), around.Log.Data, lines(around.After))
 	}
-	if _, err := client.Context(t.Context(), ContextQuery{Project: project, ID: RowID{3, 8, 10}}); !errors.Is(err, ErrNoLog) {
+	if _, err := client.Context(t.Context(), ContextQuery{Project: project, ID: record.RowID{Shard: 3, Seq: 8, Idx: 10}}); !errors.Is(err, ErrNoLog) {
 		t.Errorf("another project's log: error %v", err)
 	}
 	var invalid *InvalidError
@@ -299,8 +299,8 @@ func FuzzParseTailMark(f *testing.F) {
 func TestMarksShareNothing(t *testing.T) {
 	t.Parallel()
 	m := TailMark{since: 1}
-	m.reach(RowID{1, 5, 5})
-	list := marked(m.clone(), []StoredLog{{ID: RowID{1, 6, 0}}, {ID: RowID{0, 1, 0}}})
+	m.reach(record.RowID{Shard: 1, Seq: 5, Idx: 5})
+	list := marked(m.clone(), []StoredLog{{ID: record.RowID{Shard: 1, Seq: 6, Idx: 0}}, {ID: record.RowID{Shard: 0, Seq: 1, Idx: 0}}})
 	got := []string{m.String(), list[0].Mark.String(), list[1].Mark.String()}
 	if want := []string{"1_1-5-5", "1_1-6-0", "1_0-1-0_1-6-0"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -79,7 +79,7 @@ func asMap(pairs []record.Pair) map[string]string {
 	return m
 }
 
-func asStored(id RowID, l record.Log) StoredLog {
+func asStored(id record.RowID, l record.Log) StoredLog {
 	return StoredLog{
 		ID: id, Timestamp: time.Unix(0, l.Timestamp).UTC(), Application: l.Application, Severity: l.Severity,
 		SeverityNumber: l.SeverityNumber, Data: l.Data, Metadata: asMap(l.Metadata), Host: l.Host, Source: l.Source,
@@ -93,11 +93,11 @@ func TestLogsComeBackByteForByte(t *testing.T) {
 			t.Parallel()
 			client := migrated(t, parameters)
 			var block LogBlock
-			want := map[RowID]StoredLog{}
+			want := map[record.RowID]StoredLog{}
 			for i, l := range oddLogs() {
 				row := Row{Shard: 3, Seq: math.MaxUint64, Idx: uint32(i), Received: noon, Project: project, RetentionDays: 30}
 				block.Append(row, &l)
-				id := RowID{3, math.MaxUint64, uint32(i)}
+				id := record.RowID{Shard: 3, Seq: math.MaxUint64, Idx: uint32(i)}
 				want[id] = asStored(id, l)
 			}
 			if err := client.InsertLogs(t.Context(), "odd", &block); err != nil {
@@ -108,7 +108,7 @@ func TestLogsComeBackByteForByte(t *testing.T) {
 	}
 }
 
-func checkLogs(t *testing.T, got []StoredLog, want map[RowID]StoredLog) {
+func checkLogs(t *testing.T, got []StoredLog, want map[record.RowID]StoredLog) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Errorf("read %d logs, want %d", len(got), len(want))
@@ -127,7 +127,7 @@ func TestEventsComeBackByteForByte(t *testing.T) {
 			t.Parallel()
 			client := migrated(t, parameters)
 			var block EventBlock
-			want := map[RowID]StoredEvent{}
+			want := map[record.RowID]StoredEvent{}
 			for i, text := range oddTexts() {
 				short := text[:min(len(text), 200)]
 				e := record.Event{
@@ -135,7 +135,7 @@ func TestEventsComeBackByteForByte(t *testing.T) {
 					Notify: i%2 == 0, Tags: manyPairs(i % 3),
 				}
 				block.Append(Row{Seq: 1, Idx: uint32(i), Received: noon, Project: project}, &e)
-				id := RowID{0, 1, uint32(i)}
+				id := record.RowID{Shard: 0, Seq: 1, Idx: uint32(i)}
 				want[id] = StoredEvent{
 					ID: id, Timestamp: time.Unix(0, e.Timestamp).UTC(), Channel: short, Title: text, Description: text,
 					Icon: short, Notify: e.Notify, Tags: asMap(e.Tags),

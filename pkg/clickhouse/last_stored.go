@@ -9,6 +9,7 @@ import (
 	ch "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -23,7 +24,7 @@ const lastStoredTimeout = 25 * time.Second
 // From a sequence near the end it reads little. From 0 it reads one column of
 // the whole table, so no bound on rows applies. Of several replicas, ask the
 // one that the writers use.
-func (c *Client) LastStored(ctx context.Context, kind stream.Kind, shard int, above uint64) (last uint64, err error) {
+func (c *Client) LastStored(ctx context.Context, kind record.Kind, shard int, above uint64) (last uint64, err error) {
 	row, err := c.LastRow(ctx, kind, shard, above)
 	if err != nil {
 		return 0, err
@@ -34,8 +35,8 @@ func (c *Client) LastStored(ctx context.Context, kind stream.Kind, shard int, ab
 
 // LastRow is the last message of a shard, above a sequence, that a row is of,
 // and 0 where there is none: a stream.Stored too.
-func (c *Client) LastRow(ctx context.Context, kind stream.Kind, shard int, above uint64) (last uint64, err error) {
-	if kind != stream.Logs && kind != stream.Events || shard < 0 || shard > math.MaxUint8 {
+func (c *Client) LastRow(ctx context.Context, kind record.Kind, shard int, above uint64) (last uint64, err error) {
+	if kind != record.KindLog && kind != record.KindEvent || shard < 0 || shard > math.MaxUint8 {
 		return 0, fmt.Errorf("clickhouse: last row of stream %s: there is no such stream", stream.Name(kind, shard))
 	}
 	return c.lastOf(ctx, "last_row", kind.String(), ch.Named("table", kind.String()), ch.Named("shard", uint8(shard)), ch.Named("above", above))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/record"
-	"github.com/logboom/logboom/pkg/stream"
 )
 
 // One row is more than the client may read otherwise, which must not matter:
@@ -29,13 +28,13 @@ func TestLastStoredIsOfRowsAndOfUsage(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		kind        stream.Kind
+		kind        record.Kind
 		shard       int
 		above       uint64
 		stored, row uint64
 	}{
-		{stream.Logs, 1, 0, 44, 40}, {stream.Logs, 1, 43, 44, 0}, {stream.Logs, 1, 44, 0, 0}, {stream.Logs, 2, 6, 7, 7}, {stream.Logs, 2, 7, 0, 0},
-		{stream.Logs, 0, 0, 0, 0}, {stream.Events, 1, 0, 90, 90}, {stream.Events, 1, 90, 0, 0},
+		{record.KindLog, 1, 0, 44, 40}, {record.KindLog, 1, 43, 44, 0}, {record.KindLog, 1, 44, 0, 0}, {record.KindLog, 2, 6, 7, 7}, {record.KindLog, 2, 7, 0, 0},
+		{record.KindLog, 0, 0, 0, 0}, {record.KindEvent, 1, 0, 90, 90}, {record.KindEvent, 1, 90, 0, 0},
 	} {
 		if got, err := client.LastStored(t.Context(), c.kind, c.shard, c.above); err != nil || got != c.stored {
 			t.Errorf("%s of shard %d above %d: %d, %v; want %d", c.kind, c.shard, c.above, got, err, c.stored)
@@ -51,11 +50,11 @@ func TestLastStoredIsAnErrorWhereNobodyKnows(t *testing.T) {
 	client := migrated(t, "")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := client.LastStored(ended, stream.Logs, 0, 0); err == nil {
+	if _, err := client.LastStored(ended, record.KindLog, 0, 0); err == nil {
 		t.Error("no answer counts as nothing stored")
 	}
 	for _, shard := range []int{-1, 256} {
-		if _, err := client.LastStored(t.Context(), stream.Logs, shard, 0); err == nil {
+		if _, err := client.LastStored(t.Context(), record.KindLog, shard, 0); err == nil {
 			t.Errorf("there is a shard %d", shard)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // StoredLog is a log as the API shows it.
 type StoredLog struct {
-	ID             RowID             `json:"id"`
+	ID             record.RowID      `json:"id"`
 	Timestamp      time.Time         `json:"timestamp"`
 	Application    string            `json:"application"`
 	Severity       string            `json:"severity"`

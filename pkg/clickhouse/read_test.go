@@ -95,7 +95,7 @@ func TestPagesTogetherAreTheWholeInOrder(t *testing.T) {
 			for i := range n {
 				// Few distinct timestamps: most pages end between equal ones.
 				l := record.Log{Timestamp: noon + rapid.Int64Range(0, 3).Draw(rt, "time"), Metadata: []record.Pair{}}
-				id := RowID{uint8(rapid.IntRange(0, 2).Draw(rt, "shard")), uint64(b), uint32(i)}
+				id := record.RowID{Shard: uint8(rapid.IntRange(0, 2).Draw(rt, "shard")), Seq: uint64(b), Idx: uint32(i)}
 				block.Append(Row{Shard: id.Shard, Seq: id.Seq, Idx: id.Idx, Received: noon, Project: project}, &l)
 				want = append(want, asStored(id, l))
 			}
@@ -189,7 +189,7 @@ func TestHostileTextReadsOwnRowsOnly(t *testing.T) {
 func TestBadQueriesNameTheField(t *testing.T) {
 	t.Parallel()
 	client := opened(t, Config{URL: "http://127.0.0.1:1/nowhere"}) // nothing is asked of it
-	good := cursor(record.KindLog, project, position{noon, RowID{1, 2, 3}})
+	good := cursor(record.KindLog, project, position{noon, record.RowID{Shard: 1, Seq: 2, Idx: 3}})
 	changed := []byte(good)
 	changed[5] ^= 1
 	tests := []struct {
@@ -271,7 +271,7 @@ func TestReadsCannotWrite(t *testing.T) {
 
 func TestALogIsShownAsTheAPIHasIt(t *testing.T) {
 	t.Parallel()
-	l := StoredLog{ID: RowID{2, 1048576, 17}, Timestamp: time.Date(2026, 11, 20, 12, 0, 0, 1, time.UTC), Metadata: map[string]string{}}
+	l := StoredLog{ID: record.RowID{Shard: 2, Seq: 1048576, Idx: 17}, Timestamp: time.Date(2026, 11, 20, 12, 0, 0, 1, time.UTC), Metadata: map[string]string{}}
 	got, err := json.Marshal(LogPage{Logs: []StoredLog{l}})
 	if err != nil {
 		t.Fatal(err)

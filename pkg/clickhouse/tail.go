@@ -13,6 +13,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/logboom/logboom/pkg/query"
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // A tail follows logs in the order in which they are stored. Each shard stores
@@ -54,7 +55,7 @@ func (m TailMark) String() string {
 	text := strconv.AppendInt(nil, m.since, 10)
 	for shard, seq := range m.seqs {
 		if seq > 0 {
-			text = append(append(text, '_'), RowID{uint8(shard), seq, m.idxs[shard]}.String()...)
+			text = append(append(text, '_'), record.RowID{Shard: uint8(shard), Seq: seq, Idx: m.idxs[shard]}.String()...)
 		}
 	}
 	return string(text)
@@ -73,7 +74,7 @@ func ParseTailMark(text string, now time.Time) (TailMark, error) {
 	}
 	m := TailMark{since: max(since, now.Add(-tailReach).UnixNano())}
 	for _, part := range parts[1:] {
-		id, err := ParseRowID(part)
+		id, err := record.ParseRowID(part)
 		if err != nil {
 			return TailMark{}, invalid
 		}
@@ -83,7 +84,7 @@ func ParseTailMark(text string, now time.Time) (TailMark, error) {
 }
 
 // reach moves the mark to a row. Marks share nothing: it is written to a copy.
-func (m *TailMark) reach(id RowID) {
+func (m *TailMark) reach(id record.RowID) {
 	for len(m.seqs) <= int(id.Shard) {
 		m.seqs, m.idxs = append(m.seqs, 0), append(m.idxs, 0)
 	}
@@ -93,11 +94,11 @@ func (m *TailMark) reach(id RowID) {
 }
 
 // at is how far the mark has come in a shard.
-func (m TailMark) at(shard int) RowID {
+func (m TailMark) at(shard int) record.RowID {
 	if shard >= len(m.seqs) {
-		return RowID{}
+		return record.RowID{}
 	}
-	return RowID{uint8(shard), m.seqs[shard], m.idxs[shard]}
+	return record.RowID{Shard: uint8(shard), Seq: m.seqs[shard], Idx: m.idxs[shard]}
 }
 
 func (m TailMark) clone() TailMark {
@@ -145,7 +146,7 @@ func (c *Client) heads(ctx context.Context, project string, m TailMark) (TailMar
 	full := !m.long || m.looks%fullLook == 0
 	arguments := append(m.arguments()[:2], ch.Named("lowest", m.lowest(full)))
 	err := c.read(ctx, "tail_heads", everything(project, query.Query{}), arguments, func(rows driver.Rows) (bool, error) {
-		head := RowID{Idx: math.MaxUint32}
+		head := record.RowID{Idx: math.MaxUint32}
 		if err := rows.Scan(&head.Shard, &head.Seq); err != nil {
 			return false, err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -68,7 +69,7 @@ func (s *system) queued(b *testing.B) (messages, size int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, name := range topology.Streams(stream.Logs) {
+	for _, name := range topology.Streams(record.KindLog) {
 		open, err := js.Stream(b.Context(), name)
 		if err != nil {
 			b.Fatal(err)

@@ -110,7 +110,7 @@ func (d *drops) send(ctx context.Context, name string, keys []dropKey, counts ma
 		batch.AppendDrop(counts[key])
 	}
 	message := stream.Message{
-		Kind: stream.Logs, Project: name, ID: "drops-" + rand.Text(),
+		Kind: record.KindLog, Project: name, ID: "drops-" + rand.Text(),
 		Parts: [][]byte{record.AppendBatch(nil, &batch)}, Records: batch.Len(),
 	}
 	_, err := d.publisher.Publish(ctx, message)

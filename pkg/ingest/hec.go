@@ -10,7 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/logboom/logboom/pkg/decode"
-	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // containerBytes bounds a body of container logs, as sent and decompressed,
@@ -43,7 +43,7 @@ func (s *Server) hec(decode func(r *request, head *http.Request, body []byte, no
 	}
 	limits.Decoded = limits.Body
 	return s.protocol(limits, &protocol{
-		kind: stream.Logs, lossy: true, once: true, buries: true,
+		kind: record.KindLog, lossy: true, once: true, buries: true,
 		token: hecToken, decode: decode, accept: hecAccepted, refuse: writeHEC,
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
@@ -115,8 +116,8 @@ func New(cfg Config, deps Deps) *Server {
 	s.echo.HTTPErrorHandler = s.answerError
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.Pre(telemetry.NewRequests("ingest", deps.Logger, deps.Registry).Observe)
-	s.serve("/v1/logs/:project", s.native(stream.Logs))
-	s.serve("/v1/events/:project", s.native(stream.Events))
+	s.serve("/v1/logs/:project", s.native(record.KindLog))
+	s.serve("/v1/events/:project", s.native(record.KindEvent))
 	s.layHEC()
 	s.layOTLP()
 	s.echo.GET("/livez", echo.WrapHandler(http.HandlerFunc(deps.Health.Livez)))

@@ -481,7 +481,7 @@ func TestIdempotencyKeysOfOthersNeverMeet(t *testing.T) {
 	header := http.Header{"Idempotency-Key": {"k"}}
 	seen := map[string]bool{}
 	for _, id := range []string{"a~1", "b~1"} {
-		for _, kind := range []stream.Kind{stream.Logs, stream.Events} {
+		for _, kind := range []record.Kind{record.KindLog, record.KindEvent} {
 			got, err := messageID(header, &protocol{kind: kind}, project.Identity{ProjectID: id}, nil, decode.Result{})
 			if err != nil || got == "" {
 				t.Fatalf("%q, %v", got, err)

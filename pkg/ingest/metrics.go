@@ -6,6 +6,7 @@ import (
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -29,7 +30,7 @@ func newMetrics(registry prometheus.Registerer, bodies *budget) *metrics {
 	return m
 }
 
-func (m *metrics) accepted(kind stream.Kind, records int, bytes int64) {
+func (m *metrics) accepted(kind record.Kind, records int, bytes int64) {
 	m.records.WithLabelValues(kind.String()).Add(float64(records))
 	m.bytes.WithLabelValues(kind.String()).Add(float64(bytes))
 }

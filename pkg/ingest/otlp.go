@@ -9,7 +9,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/problem"
-	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // layOTLP lays the route of OpenTelemetry's OTLP/HTTP protocol for logs. Its
@@ -34,7 +34,7 @@ func (s *Server) layOTLP() {
 // are answered.
 func (s *Server) otlp(form otlpForm) *protocol {
 	return s.protocol(s.cfg.Limits, &protocol{
-		kind: stream.Logs, token: bearerToken, decode: (*request).decodeOTLP, accept: form.accept, refuse: form.refuse,
+		kind: record.KindLog, token: bearerToken, decode: (*request).decodeOTLP, accept: form.accept, refuse: form.refuse,
 	})
 }
 

@@ -11,14 +11,14 @@ import (
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/problem"
 	"github.com/logboom/logboom/pkg/project"
-	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
 // protocol is what sets one way in apart from the others; what they share is
 // receive. It lives as long as the server does.
 type protocol struct {
-	kind   stream.Kind
+	kind   record.Kind
 	named  bool // the path names the project, which must be the token's
 	lossy  bool // beyond a quota it drops, where the project does not say otherwise
 	once   bool // a body is stored once whose repeat cannot be told from a retry
@@ -65,9 +65,9 @@ func (s *Server) protocol(limits decode.Limits, p *protocol) *protocol {
 }
 
 // native is Logboom's own protocol, for records of one kind.
-func (s *Server) native(kind stream.Kind) *protocol {
+func (s *Server) native(kind record.Kind) *protocol {
 	p := &protocol{kind: kind, named: true, token: bearerToken, decode: (*request).decodeLogs, accept: accepted, refuse: problem.Write}
-	if kind == stream.Events {
+	if kind == record.KindEvent {
 		p.decode = (*request).decodeEvents
 	}
 	return s.protocol(s.cfg.Limits, p)

@@ -7,7 +7,6 @@ import (
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
-	"github.com/logboom/logboom/pkg/stream"
 )
 
 // maxSectionBytes is where a body's rows are cut into another section, so that
@@ -47,7 +46,7 @@ func newRequest(limits decode.Limits, b *budget) *request {
 func (s *Server) take(p *protocol, identity project.Identity) *request {
 	r := p.requests.Get().(*request)
 	r.kind, r.identity = record.KindLog, identity
-	if p.kind == stream.Events {
+	if p.kind == record.KindEvent {
 		r.kind = record.KindEvent
 	}
 	r.used, r.notify, r.size = 0, false, 0

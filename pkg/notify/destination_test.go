@@ -14,6 +14,7 @@ import (
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/webhook"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
@@ -109,7 +110,7 @@ func TestARejectedMessageIsADeadLetterAndItsReplayDeliversIt(t *testing.T) {
 	var info stream.Info
 	w.eventually("what is on the stream of events", func() (there bool) {
 		var err error
-		info, err = w.topology.Lag(t.Context(), stream.Name(stream.Events, 0))
+		info, err = w.topology.Lag(t.Context(), stream.Name(record.KindEvent, 0))
 		return err == nil
 	})
 	if info.LastSeq > 1 {

@@ -39,7 +39,7 @@ type intake struct {
 }
 
 func newIntake(n *Notifier, shard int) *intake {
-	name := stream.Name(stream.Events, shard)
+	name := stream.Name(record.KindEvent, shard)
 	return &intake{n: n, shard: shard, stream: name, key: stream.NotifierKey(name)}
 }
 
@@ -172,7 +172,7 @@ func (in *intake) putEvent(ctx context.Context, projectID string, at outbox.Plac
 
 // eventID is the event's own id, as the API shows it.
 func eventID(at outbox.Place) string {
-	return clickhouse.RowID{Shard: uint8(at.Shard), Seq: at.Seq, Idx: at.Idx}.String()
+	return record.RowID{Shard: uint8(at.Shard), Seq: at.Seq, Idx: at.Idx}.String()
 }
 
 // put has an alert wait. One that finds no room becomes a dead letter at once.

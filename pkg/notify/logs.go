@@ -71,7 +71,7 @@ func (n *Notifier) readLogs(ctx context.Context, book *ruleBook) error {
 // readShard counts the logs of one stream from where it was left; where that is
 // gone, or nobody wanted any before, from what came since that was known.
 func (n *Notifier) readShard(ctx context.Context, shard int, groups *groups) error {
-	name := stream.Name(stream.Logs, shard)
+	name := stream.Name(record.KindLog, shard)
 	info, err := n.deps.Queue.Lag(ctx, name)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (m *matcher) match(delivery stream.Delivery) {
 				break
 			}
 			if m.log.SeverityNumber >= least {
-				m.groups.add(section.Project, clickhouse.RowID{Shard: m.shard, Seq: delivery.Seq, Idx: idx}, &m.log, delivery.Time)
+				m.groups.add(section.Project, record.RowID{Shard: m.shard, Seq: delivery.Seq, Idx: idx}, &m.log, delivery.Time)
 			}
 			idx++
 		}
@@ -161,7 +161,7 @@ type groupKey struct{ application, pattern string }
 // logGroup is logs that are alike. It is told of once Gather after its first,
 // and again each GroupEvery for as long as it goes on.
 type logGroup struct {
-	first  clickhouse.RowID // of those not told of
+	first  record.RowID     // of those not told of
 	untold map[uint8]uint64 // by shard: the first message of those not told of
 	sample record.Log       // the same one
 	since  time.Time
@@ -234,7 +234,7 @@ func (g *groups) passed(stream string, seq uint64) {
 var overflow = groupKey{"", "other messages"}
 
 // add counts a log. It copies what it keeps.
-func (g *groups) add(projectID string, id clickhouse.RowID, l *record.Log, received time.Time) {
+func (g *groups) add(projectID string, id record.RowID, l *record.Log, received time.Time) {
 	g.n.metrics.logs.Inc()
 	key := groupKey{l.Application, pattern(l.Data)}
 	g.mu.Lock()
@@ -405,7 +405,7 @@ func (g *groups) unsaid() map[string]uint64 {
 	for _, mine := range g.open {
 		for _, one := range mine {
 			for shard, first := range one.untold {
-				name := stream.Name(stream.Logs, int(shard))
+				name := stream.Name(record.KindLog, int(shard))
 				if next, ok := unsaid[name]; !ok || first < next {
 					unsaid[name] = first
 				}

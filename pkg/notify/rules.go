@@ -37,7 +37,7 @@ func newRuleBook(n *Notifier) *ruleBook { return &ruleBook{n: n} }
 func (b *ruleBook) streams() []string {
 	var names []string
 	for shard := range b.n.deps.Queue.Shards() {
-		names = append(names, stream.Name(stream.Logs, shard))
+		names = append(names, stream.Name(record.KindLog, shard))
 	}
 	return names
 }

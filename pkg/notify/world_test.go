@@ -252,7 +252,7 @@ func (w *world) event(p project.Project, title string, notify bool) {
 	var batch record.Batch
 	batch.Reset(record.KindEvent, p.ID, 30)
 	batch.AppendEvent(&record.Event{Timestamp: time.Now().UnixNano(), Channel: "deploys", Title: title, Description: "<!channel> & more", Notify: notify})
-	w.put(stream.Message{Kind: stream.Events, Notify: notify, Project: p.ID, Parts: [][]byte{record.AppendBatch(nil, &batch)}, Records: 1})
+	w.put(stream.Message{Kind: record.KindEvent, Notify: notify, Project: p.ID, Parts: [][]byte{record.AppendBatch(nil, &batch)}, Records: 1})
 }
 
 func (w *world) put(m stream.Message) {
@@ -270,7 +270,7 @@ func (w *world) logs(p project.Project, severity string, number uint8, lines ...
 	for _, line := range lines {
 		batch.AppendLog(&record.Log{Timestamp: time.Now().UnixNano(), Application: "web", Severity: severity, SeverityNumber: number, Data: line})
 	}
-	w.put(stream.Message{Kind: stream.Logs, Project: p.ID, Parts: [][]byte{record.AppendBatch(nil, &batch)}, Records: len(lines)})
+	w.put(stream.Message{Kind: record.KindLog, Project: p.ID, Parts: [][]byte{record.AppendBatch(nil, &batch)}, Records: len(lines)})
 }
 
 // deliveries are a project's notifications by id.

@@ -7,25 +7,27 @@
 // decoded from, and they are valid only as long as that buffer is.
 package record
 
-// Kind tells logs from events. The values are part of the queue's format.
+// Kind is what a section, a stream or a table holds. The values are part of the
+// queue's format.
 type Kind uint8
 
 // The kinds of record.
 const (
 	KindLog   Kind = 1
 	KindEvent Kind = 2
-	KindDrop  Kind = 3 // counts of what was refused; travels on a stream of logs
+	KindDrop  Kind = 3 // counts of refused records; they travel on the streams of logs
 )
 
-// String returns "log", "event" or "drop".
+// String returns "logs", "events" or "drops": the word in subjects, table names
+// and metrics.
 func (k Kind) String() string {
 	switch k {
 	case KindLog:
-		return "log"
+		return "logs"
 	case KindEvent:
-		return "event"
+		return "events"
 	case KindDrop:
-		return "drop"
+		return "drops"
 	}
 	return "unknown"
 }

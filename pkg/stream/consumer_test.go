@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -60,7 +61,7 @@ func TestConsumerGoesOnAfterLargeMessages(t *testing.T) {
 	topology := q.open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	for range 6 { // more than one pull's bytes
-		m := stream.Message{Kind: stream.Logs, Project: "shop", Parts: [][]byte{make([]byte, 3<<20)}}
+		m := stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{make([]byte, 3<<20)}}
 		if _, err := p.Publish(q.ctx(), m); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +80,7 @@ func TestConsumerOfOneSubjectPassesOverTheOthers(t *testing.T) {
 	topology := q.open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	for i := range 6 {
-		m := stream.Message{Kind: stream.Events, Project: "shop", Notify: i%3 == 2, Parts: parts("event")}
+		m := stream.Message{Kind: record.KindEvent, Project: "shop", Notify: i%3 == 2, Parts: parts("event")}
 		if _, err := p.Publish(q.ctx(), m); err != nil {
 			t.Fatal(err)
 		}

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // Stored tells the last message of a shard, above a sequence, that something is
 // stored of: 0 where nothing is. An error means that nobody knows.
-type Stored func(ctx context.Context, kind Kind, shard int, above uint64) (last uint64, err error)
+type Stored func(ctx context.Context, kind record.Kind, shard int, above uint64) (last uint64, err error)
 
 // Continue makes the streams that are missing although messages of theirs are
 // stored: after the queue was lost, or where only the tables were restored.
@@ -36,7 +38,7 @@ func Continue(ctx context.Context, js jetstream.JetStream, cfg Config, stored St
 	if t.shards, err = t.shardsWanted(ctx); err != nil {
 		return fmt.Errorf("queue: %w", err)
 	}
-	for _, kind := range []Kind{Logs, Events} {
+	for _, kind := range []record.Kind{record.KindLog, record.KindEvent} {
 		for shard := range t.shards {
 			if err := t.continueStream(ctx, kind, shard, stored); err != nil {
 				return fmt.Errorf("queue: %w", err)
@@ -51,17 +53,17 @@ func Continue(ctx context.Context, js jetstream.JetStream, cfg Config, stored St
 func (t *Topology) shardsWanted(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	first, err := t.js.Stream(ctx, Name(Logs, 0))
+	first, err := t.js.Stream(ctx, Name(record.KindLog, 0))
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return orDefault(t.cfg.Shards, defaultShards), nil
 	case err != nil:
-		return 0, fmt.Errorf("stream %s: %w", Name(Logs, 0), err)
+		return 0, fmt.Errorf("stream %s: %w", Name(record.KindLog, 0), err)
 	}
 	return shardCount(first.CachedInfo(), t.cfg.Shards)
 }
 
-func (t *Topology) continueStream(ctx context.Context, kind Kind, shard int, stored Stored) error {
+func (t *Topology) continueStream(ctx context.Context, kind record.Kind, shard int, stored Stored) error {
 	name := Name(kind, shard)
 	info, err := t.Lag(ctx, name)
 	if err == nil {
@@ -79,7 +81,7 @@ func (t *Topology) continueStream(ctx context.Context, kind Kind, shard int, sto
 
 // refuseBehind is an error where messages of a stream are stored that it has
 // never had. What a writer stores meanwhile it has had.
-func (t *Topology) refuseBehind(ctx context.Context, kind Kind, shard int, end uint64, stored Stored) error {
+func (t *Topology) refuseBehind(ctx context.Context, kind record.Kind, shard int, end uint64, stored Stored) error {
 	name := Name(kind, shard)
 	last, err := stored(ctx, kind, shard, end)
 	if err != nil {
@@ -103,7 +105,7 @@ func notKnown(name string, err error) error {
 
 // beginAfter makes a stream that begins after what is stored of it, and after
 // what the ledger knows. Open makes one of which nobody knows anything.
-func (t *Topology) beginAfter(ctx context.Context, kind Kind, shard int, last uint64) error {
+func (t *Topology) beginAfter(ctx context.Context, kind record.Kind, shard int, last uint64) error {
 	name := Name(kind, shard)
 	var err error
 	if t.kv, err = t.ensureBucket(ctx); err != nil {

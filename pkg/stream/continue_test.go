@@ -11,13 +11,14 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
 // tables is what is stored, by stream.
 type tables map[string]uint64
 
-func (s tables) last(_ context.Context, kind stream.Kind, shard int, above uint64) (uint64, error) {
+func (s tables) last(_ context.Context, kind record.Kind, shard int, above uint64) (uint64, error) {
 	if last := s[stream.Name(kind, shard)]; last > above {
 		return last, nil
 	}
@@ -40,7 +41,7 @@ func (q *queue) goOn(cfg stream.Config, stored stream.Stored) error {
 }
 
 // put publishes one message and is where it went.
-func (q *queue) put(p *stream.Publisher, kind stream.Kind) stream.Ack {
+func (q *queue) put(p *stream.Publisher, kind record.Kind) stream.Ack {
 	q.tb.Helper()
 	ack, err := p.Publish(q.ctx(), stream.Message{Kind: kind, Project: "shop", Parts: [][]byte{[]byte("x")}, Records: 1})
 	if err != nil {
@@ -58,7 +59,7 @@ func TestContinueLetsALostQueueBeginAfterWhatIsStored(t *testing.T) {
 	publisher := q.publisher(topology, stream.PublisherConfig{})
 	seen := map[string]bool{}
 	for i := range 20 {
-		kind := []stream.Kind{stream.Logs, stream.Events}[i%2]
+		kind := []record.Kind{record.KindLog, record.KindEvent}[i%2]
 		ack := q.put(publisher, kind)
 		if !seen[ack.Stream] && ack.Seq != have[ack.Stream]+1 {
 			t.Errorf("the first message of %s has place %d, after %d", ack.Stream, ack.Seq, have[ack.Stream])
@@ -94,7 +95,7 @@ func TestContinueChangesNothingWhereNothingIsLost(t *testing.T) {
 		}
 	}
 	topology := q.open(small)
-	ack := q.put(q.publisher(topology, stream.PublisherConfig{}), stream.Logs)
+	ack := q.put(q.publisher(topology, stream.PublisherConfig{}), record.KindLog)
 	q.commit(topology, ack.Stream, ack.Seq)
 	before := q.entry(stream.WriterKey(ack.Stream))
 	q.carryOn(tables{ack.Stream: ack.Seq})
@@ -203,7 +204,7 @@ func TestContinueIsNotMisledByAWriterThatIsAtWork(t *testing.T) {
 	one := small
 	one.Shards = 1
 	publisher := q.publisher(q.open(one), stream.PublisherConfig{})
-	err := q.goOn(one, func(_ context.Context, kind stream.Kind, _ int, _ uint64) (uint64, error) {
+	err := q.goOn(one, func(_ context.Context, kind record.Kind, _ int, _ uint64) (uint64, error) {
 		return q.put(publisher, kind).Seq, nil
 	})
 	if err != nil {
@@ -215,7 +216,7 @@ func TestContinueMakesNothingWhereNobodyKnowsWhatIsStored(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	away := errors.New("no answer")
-	err := q.goOn(small, func(context.Context, stream.Kind, int, uint64) (uint64, error) { return 0, away })
+	err := q.goOn(small, func(context.Context, record.Kind, int, uint64) (uint64, error) { return 0, away })
 	if !errors.Is(err, away) || !strings.Contains(err.Error(), "LOGS_0") {
 		t.Errorf("got %v", err)
 	}
@@ -236,7 +237,7 @@ func TestAContinuedStreamKeepsItsPlaces(t *testing.T) {
 	bigger := small
 	bigger.MaxBytes, bigger.ReplayAge, bigger.ReplayBytes = 32<<20, time.Nanosecond, 1
 	topology := q.open(bigger)
-	ack := q.put(q.publisher(topology, stream.PublisherConfig{}), stream.Logs)
+	ack := q.put(q.publisher(topology, stream.PublisherConfig{}), record.KindLog)
 	q.commit(topology, ack.Stream, ack.Seq)
 	if n, err := q.purge(topology, ack.Stream, ack.Seq+1); err != nil || n != 1 {
 		t.Errorf("%d messages were purged, %v", n, err)

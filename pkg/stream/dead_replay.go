@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // replayTimeout bounds all steps of a replay together.
@@ -90,13 +92,13 @@ func (letter *Letter) again() (*nats.Msg, error) {
 }
 
 // parseName is the inverse of Name.
-func parseName(stream string) (kind Kind, shard int, ok bool) {
+func parseName(stream string) (kind record.Kind, shard int, ok bool) {
 	_, number, found := strings.Cut(stream, "_")
 	shard, err := strconv.Atoi(number)
 	if !found || err != nil || shard < 0 || shard >= maxShards {
 		return 0, 0, false
 	}
-	for _, kind := range []Kind{Logs, Events} {
+	for _, kind := range []record.Kind{record.KindLog, record.KindEvent} {
 		if Name(kind, shard) == stream {
 			return kind, shard, true
 		}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 func FuzzDecodePosition(f *testing.F) {
@@ -62,12 +64,12 @@ func TestRouteSpreadsProjectsAndKeepsKeysAndEvents(t *testing.T) {
 	const shards, projects = 4, 4000
 	var seen [shards]int
 	for i := range projects {
-		m := Message{Kind: Events, Project: "project-" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)}
+		m := Message{Kind: record.KindEvent, Project: "project-" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)}
 		seen[route(&m, 0, shards)]++
 		if route(&m, 7, shards) != route(&m, 0, shards) {
 			t.Fatal("an event's shard depends on the rolling part")
 		}
-		m.Kind, m.ID = Logs, "key"
+		m.Kind, m.ID = record.KindLog, "key"
 		if route(&m, 7, shards) != route(&m, 0, shards) {
 			t.Fatal("a keyed log's shard depends on the rolling part")
 		}
@@ -155,7 +157,7 @@ func TestErrorsOfSendingTellWhetherTheMessageWasSent(t *testing.T) {
 func TestEveryGuaranteeOfAStreamIsChecked(t *testing.T) {
 	t.Parallel()
 	topology := &Topology{}
-	want := topology.shardConfig(Logs, 0, 4)
+	want := topology.shardConfig(record.KindLog, 0, 4)
 	if err := sameGuarantees(want, want); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // The life of an entry. Whoever moves it away from waiting decides what
@@ -92,7 +94,7 @@ type lane struct {
 	inFlight int
 }
 
-func newLane(p *Publisher, kind Kind, shard int) *lane {
+func newLane(p *Publisher, kind record.Kind, shard int) *lane {
 	return &lane{
 		p:        p,
 		stream:   Name(kind, shard),

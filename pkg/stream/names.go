@@ -7,27 +7,9 @@ import (
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/logboom/logboom/pkg/record"
 )
-
-// Kind tells which family of streams a message belongs to.
-type Kind uint8
-
-// The families of streams.
-const (
-	Logs Kind = iota + 1
-	Events
-)
-
-// String is the kind as subjects spell it.
-func (k Kind) String() string {
-	switch k {
-	case Logs:
-		return "logs"
-	case Events:
-		return "events"
-	}
-	return "unknown"
-}
 
 // DeadStream holds the dead letters, under subjects dead.<stream>.
 const DeadStream = "DEAD"
@@ -36,7 +18,7 @@ const DeadStream = "DEAD"
 const ledgerBucket = "LEDGER"
 
 // Name is the name of the stream that holds one shard of a kind.
-func Name(kind Kind, shard int) string {
+func Name(kind record.Kind, shard int) string {
 	return fmt.Sprintf("%s_%d", strings.ToUpper(kind.String()), shard)
 }
 
@@ -49,11 +31,11 @@ func NotifierKey(stream string) string { return "n." + stream }
 
 // NotifySubject is the subject of the events of one shard that ask for a
 // notification: what a notifier filters by.
-func NotifySubject(shard int) string { return subject(Events, shard, true) }
+func NotifySubject(shard int) string { return subject(record.KindEvent, shard, true) }
 
-func subject(kind Kind, shard int, notify bool) string {
+func subject(kind record.Kind, shard int, notify bool) string {
 	switch {
-	case kind == Logs:
+	case kind == record.KindLog:
 		return fmt.Sprintf("logs.%d", shard)
 	case notify:
 		return fmt.Sprintf("events.%d.notify", shard)
@@ -63,8 +45,8 @@ func subject(kind Kind, shard int, notify bool) string {
 }
 
 // streamSubjects is what the stream of a shard takes in.
-func streamSubjects(kind Kind, shard int) []string {
-	if kind == Logs {
+func streamSubjects(kind record.Kind, shard int) []string {
+	if kind == record.KindLog {
 		return []string{subject(kind, shard, false)}
 	}
 	return []string{subject(kind, shard, false), subject(kind, shard, true)}
@@ -77,7 +59,7 @@ func streamSubjects(kind Kind, shard int) []string {
 // over time they spread over all shards.
 func route(m *Message, roll uint64, shards int) int {
 	switch {
-	case m.Kind == Events:
+	case m.Kind == record.KindEvent:
 		return int(xxhash.Sum64String(m.Project) % uint64(shards))
 	case m.ID != "":
 		return int((xxhash.Sum64String(m.Project) ^ xxhash.Sum64String(m.ID)) % uint64(shards))

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -29,7 +30,7 @@ func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
 		callers.Go(func() {
 			for i := 0; ; i++ {
 				body := fmt.Sprintf("<%d.%d>", caller, i)
-				if _, err := p.Publish(q.ctx(), stream.Message{Kind: stream.Logs, Project: "shop", Parts: parts(body)}); err != nil {
+				if _, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts(body)}); err != nil {
 					failed <- err
 					return
 				}
@@ -40,7 +41,7 @@ func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
 		})
 	}
 	for patient := q.ctx(); p.Stats().Bodies < 200 && patient.Err() == nil; {
-		if _, err := p.Publish(q.ctx(), stream.Message{Kind: stream.Events, Project: "shop", Parts: parts("x")}); err != nil {
+		if _, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindEvent, Project: "shop", Parts: parts("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,7 +52,7 @@ func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
 			t.Errorf("got %v, want ErrUnavailable", err)
 		}
 	}
-	body := stream.Message{Kind: stream.Logs, Project: "shop", Parts: parts("x")}
+	body := stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts("x")}
 	waitFor(t, q, "the client to notice", func() bool {
 		_, err := p.Publish(q.ctx(), body)
 		return !errors.Is(err, stream.ErrUnknown)
@@ -63,7 +64,7 @@ func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
 	q.start()
 	publishUntilTaken(t, q, p)
 	var stored strings.Builder
-	for _, name := range topology.Streams(stream.Logs) {
+	for _, name := range topology.Streams(record.KindLog) {
 		for _, delivery := range q.all(topology, name) {
 			stored.Write(delivery.Data)
 		}
@@ -87,7 +88,7 @@ func TestServerStopStoresLargeBodiesWholeOrNotAtAll(t *testing.T) {
 		for caller := range accepted {
 			callers.Go(func() {
 				for {
-					m := stream.Message{Kind: stream.Logs, Project: "shop"}
+					m := stream.Message{Kind: record.KindLog, Project: "shop"}
 					for range pieces {
 						m.Parts = append(m.Parts, bytes.Repeat([]byte{byte(caller)}, 16<<10))
 					}
@@ -129,7 +130,7 @@ func TestServerStopStoresLargeBodiesWholeOrNotAtAll(t *testing.T) {
 func publishUntilTaken(t *testing.T, q *queue, p *stream.Publisher) {
 	t.Helper()
 	for patient := q.ctx(); patient.Err() == nil; breathe() {
-		if _, err := p.Publish(patient, stream.Message{Kind: stream.Logs, Project: "shop", Parts: parts("again")}); err == nil {
+		if _, err := p.Publish(patient, stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts("again")}); err == nil {
 			return
 		}
 	}
@@ -143,7 +144,7 @@ func TestSwallowedAnswerIsUnknownAndTheKeyTellsLater(t *testing.T) {
 	topology := q.openThrough(between, stream.Config{Shards: 1})
 	hasty := q.publisher(topology, stream.PublisherConfig{AckTimeout: 200 * time.Millisecond})
 	p := q.publisher(topology, stream.PublisherConfig{})
-	m := stream.Message{Kind: stream.Logs, Project: "shop", ID: "one", Parts: parts("body")}
+	m := stream.Message{Kind: record.KindLog, Project: "shop", ID: "one", Parts: parts("body")}
 
 	publishUntilTaken(t, q, hasty)
 	between.mute()
@@ -179,7 +180,7 @@ func TestLostConnectionEndsTheWaitForAnAnswer(t *testing.T) {
 	between.mute()
 	failed := make(chan error, 1)
 	go func() {
-		_, err := p.Publish(q.ctx(), stream.Message{Kind: stream.Logs, Project: "shop", Parts: parts("sent")})
+		_, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts("sent")})
 		failed <- err
 	}()
 	q.awaitStored(t, "sent")
@@ -203,7 +204,7 @@ func TestCallerWhoLeavesMayReuseItsBytes(t *testing.T) {
 			body := []byte("good")
 			ctx, leave := context.WithTimeout(q.ctx(), 50*time.Millisecond)
 			defer leave()
-			_, err := p.Publish(ctx, stream.Message{Kind: stream.Logs, Project: "shop", Parts: [][]byte{body}})
+			_, err := p.Publish(ctx, stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{body}})
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v, want the context's error", err)
 			}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // Overview shows how full the queue is and how far its readers are. It creates
@@ -37,7 +39,7 @@ func (o *Overview) Shards(ctx context.Context) ([]ShardState, error) {
 		return nil, err
 	}
 	var list []ShardState
-	for _, kind := range []Kind{Logs, Events} {
+	for _, kind := range []record.Kind{record.KindLog, record.KindEvent} {
 		for shard := range maxShards {
 			state, err := o.shard(ctx, Name(kind, shard), positions)
 			if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -25,7 +26,7 @@ func TestOverviewShowsWhatWaitsInEachShard(t *testing.T) {
 	topology := q.open(stream.Config{Shards: 2, MaxBytes: 8 << 20})
 	publisher := q.publisher(topology, stream.PublisherConfig{})
 	for range 3 {
-		if _, err := publisher.Publish(q.ctx(), stream.Message{Kind: stream.Events, Project: "shop", Parts: [][]byte{[]byte("x")}, Records: 1, ID: time.Now().String()}); err != nil {
+		if _, err := publisher.Publish(q.ctx(), stream.Message{Kind: record.KindEvent, Project: "shop", Parts: [][]byte{[]byte("x")}, Records: 1, ID: time.Now().String()}); err != nil {
 			t.Fatal(err)
 		}
 	}

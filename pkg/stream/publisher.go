@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 const (
@@ -31,7 +33,7 @@ const (
 // Message is one body of records for the queue.
 type Message struct {
 	// Kind is the family of streams it goes to.
-	Kind Kind
+	Kind record.Kind
 	// Notify marks events that ask for a notification.
 	Notify bool
 	// Project decides the shard of events and, with the ID, of keyed logs.
@@ -117,7 +119,7 @@ func (c *PublisherConfig) setDefaults(maxMessage int) {
 type Publisher struct {
 	t        *Topology
 	cfg      PublisherConfig
-	lanes    map[Kind][]*lane
+	lanes    map[record.Kind][]*lane
 	link     *link
 	buffers  sync.Pool // *[]byte, what a shared flight is built in
 	counts   counts
@@ -136,12 +138,12 @@ func NewPublisher(t *Topology, cfg PublisherConfig) (*Publisher, error) {
 	p := &Publisher{
 		t:        t,
 		cfg:      cfg,
-		lanes:    make(map[Kind][]*lane),
+		lanes:    make(map[record.Kind][]*lane),
 		link:     newLink(t.nc),
 		stopping: make(chan struct{}),
 	}
 	p.buffers.New = func() any { return new([]byte) }
-	for _, kind := range []Kind{Logs, Events} {
+	for _, kind := range []record.Kind{record.KindLog, record.KindEvent} {
 		for shard := range t.Shards() {
 			p.lanes[kind] = append(p.lanes[kind], newLane(p, kind, shard))
 		}
@@ -251,7 +253,7 @@ func (p *Publisher) admit(m Message) (*entry, error) {
 // key. It is one for the process: all that arrives within a window meets in
 // as few groups as there are shards.
 func (p *Publisher) roll(m *Message, size int) uint64 {
-	if m.Kind != Logs || m.ID != "" {
+	if m.Kind != record.KindLog || m.ID != "" {
 		return 0
 	}
 	return p.rolled.Add(uint64(size)) / rollBytes

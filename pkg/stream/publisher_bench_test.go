@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -55,7 +56,7 @@ func BenchmarkConsume(b *testing.B) {
 			p := q.publisher(topology, stream.PublisherConfig{})
 			const messages = 256
 			for range messages {
-				m := stream.Message{Kind: stream.Logs, Project: "shop", Parts: [][]byte{make([]byte, size)}}
+				m := stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{make([]byte, size)}}
 				if _, err := p.Publish(q.ctx(), m); err != nil {
 					b.Fatal(err)
 				}
@@ -89,7 +90,7 @@ func benchmarkPublish(b *testing.B, callers, size int, cfg stream.PublisherConfi
 	for range callers {
 		running.Go(func() {
 			for n := next.Add(1); n <= uint64(b.N); n = next.Add(1) {
-				m := stream.Message{Kind: stream.Logs, Project: "shop", ID: key(n), Parts: [][]byte{body}, Records: 1}
+				m := stream.Message{Kind: record.KindLog, Project: "shop", ID: key(n), Parts: [][]byte{body}, Records: 1}
 				if _, err := p.Publish(context.Background(), m); err != nil {
 					b.Error(err)
 					return

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -25,7 +26,7 @@ func TestGroupCommitJoinsSmallBodiesAndKeepsEveryByte(t *testing.T) {
 		running.Go(func() {
 			for i := range each {
 				body := fmt.Sprintf("<%d.%d>", caller, i)
-				m := stream.Message{Kind: stream.Logs, Project: "shop", Parts: parts(body[:1], body[1:]), Records: 1}
+				m := stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts(body[:1], body[1:]), Records: 1}
 				ack, err := p.Publish(q.ctx(), m)
 				if err != nil || ack.Stream != "LOGS_0" || ack.Seq == 0 || ack.Duplicate {
 					t.Errorf("got %+v, %v", ack, err)
@@ -63,7 +64,7 @@ func TestEventsOfOneProjectStayOnOneStreamBySubject(t *testing.T) {
 	p := q.publisher(topology, stream.PublisherConfig{})
 	names := make(map[string]bool)
 	for i := range 20 {
-		m := stream.Message{Kind: stream.Events, Project: "shop", Notify: i%2 == 0, Parts: parts("an event")}
+		m := stream.Message{Kind: record.KindEvent, Project: "shop", Notify: i%2 == 0, Parts: parts("an event")}
 		ack, err := p.Publish(q.ctx(), m)
 		if err != nil {
 			t.Fatal(err)
@@ -89,13 +90,13 @@ func TestLogsOfOneBigProjectSpreadOverAllStreams(t *testing.T) {
 	p := q.publisher(topology, stream.PublisherConfig{})
 	names := make(map[string]int)
 	for range 16 {
-		ack, err := p.Publish(q.ctx(), stream.Message{Kind: stream.Logs, Project: "shop", Parts: [][]byte{make([]byte, 256<<10)}})
+		ack, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{make([]byte, 256<<10)}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		names[ack.Stream]++
 	}
-	for _, name := range topology.Streams(stream.Logs) {
+	for _, name := range topology.Streams(record.KindLog) {
 		if names[name] != 4 {
 			t.Errorf("%s got %d of 16 messages, want 4", name, names[name])
 		}
@@ -107,7 +108,7 @@ func TestKeyedBodyTravelsAloneAndItsRepeatIsADuplicate(t *testing.T) {
 	q := newQueue(t)
 	topology := q.open(stream.Config{Shards: 4})
 	p := q.publisher(topology, stream.PublisherConfig{})
-	m := stream.Message{Kind: stream.Logs, Project: "shop", ID: "order 3810\r\n", Parts: parts("once")}
+	m := stream.Message{Kind: record.KindLog, Project: "shop", ID: "order 3810\r\n", Parts: parts("once")}
 	first, err := p.Publish(q.ctx(), m)
 	if err != nil || first.Duplicate {
 		t.Fatalf("got %+v, %v", first, err)
@@ -142,7 +143,7 @@ func TestKeyedBodiesTogetherGetTheirOwnPlaces(t *testing.T) {
 			for i := range acks {
 				running.Go(func() {
 					key := fmt.Sprint(i / test.perKey)
-					m := stream.Message{Kind: stream.Logs, Project: "shop", ID: key, Parts: parts("body " + key)}
+					m := stream.Message{Kind: record.KindLog, Project: "shop", ID: key, Parts: parts("body " + key)}
 					var err error
 					if acks[i], err = p.Publish(q.ctx(), m); err != nil {
 						t.Error(err)
@@ -180,7 +181,7 @@ func TestLargeBodyIsStoredWholeInOneStream(t *testing.T) {
 	for i := range 9 {
 		body = append(body, bytes.Repeat([]byte{byte('a' + i)}, 20<<10))
 	}
-	m := stream.Message{Kind: stream.Logs, Project: "shop", ID: "whole", Parts: body, Records: 9}
+	m := stream.Message{Kind: record.KindLog, Project: "shop", ID: "whole", Parts: body, Records: 9}
 	ack, err := p.Publish(q.ctx(), m)
 	if err != nil || ack.Seq != 3 || ack.Duplicate {
 		t.Fatalf("got %+v, %v; want sequence 3", ack, err)
@@ -207,7 +208,7 @@ func TestFullStreamRefusesAndKeepsWhatItHas(t *testing.T) {
 	topology := q.open(stream.Config{Shards: 1, MaxBytes: 1 << 20})
 	p := q.publisher(topology, stream.PublisherConfig{MaxGroupBytes: 32 << 10})
 	publish := func(chunks int) error {
-		m := stream.Message{Kind: stream.Logs, Project: "shop"}
+		m := stream.Message{Kind: record.KindLog, Project: "shop"}
 		for range chunks {
 			m.Parts = append(m.Parts, make([]byte, 32<<10))
 		}
@@ -249,11 +250,11 @@ func TestPublishRefusesWhatCannotBeTaken(t *testing.T) {
 		"a part above the largest message": {[][]byte{make([]byte, 8<<20)}, stream.ErrTooLarge},
 		"more messages than a batch has":   {many, stream.ErrTooLarge},
 	} {
-		if _, err := p.Publish(q.ctx(), stream.Message{Kind: stream.Logs, Project: "shop", Parts: test.parts}); !errors.Is(err, test.want) {
+		if _, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: test.parts}); !errors.Is(err, test.want) {
 			t.Errorf("%s: got %v, want %v", name, err, test.want)
 		}
 	}
-	if _, err := p.Publish(q.ctx(), stream.Message{Kind: stream.Logs, Project: "shop"}); err == nil {
+	if _, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop"}); err == nil {
 		t.Error("an empty message was accepted")
 	}
 	if _, err := p.Publish(q.ctx(), stream.Message{Kind: 9, Project: "shop", Parts: parts("x")}); err == nil {
@@ -270,7 +271,7 @@ func TestPublishRefusesAtOnceWhatIsMoreThanMayWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, leave := context.WithCancel(q.ctx())
-	body := stream.Message{Kind: stream.Logs, Project: "shop", Parts: [][]byte{make([]byte, 600)}}
+	body := stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{make([]byte, 600)}}
 	first := make(chan error, 1)
 	go func() {
 		_, err := p.Publish(ctx, body)
@@ -312,7 +313,7 @@ func TestRunSendsWhatIsWaitingBeforeItReturns(t *testing.T) {
 		callers.Go(func() {
 			n := 0
 			for {
-				_, err := p.Publish(q.ctx(), stream.Message{Kind: stream.Logs, Project: "shop", Parts: parts("x")})
+				_, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts("x")})
 				if errors.Is(err, stream.ErrClosed) {
 					accepted <- n
 					return

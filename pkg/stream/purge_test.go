@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -35,7 +36,7 @@ func TestPurgeKeepsTheUnreadAndTheReplayWindow(t *testing.T) {
 			topology := q.open(stream.Config{Shards: 1, ReplayAge: test.age, ReplayBytes: test.bytes})
 			p := q.publisher(topology, stream.PublisherConfig{})
 			for range 10 {
-				m := stream.Message{Kind: stream.Logs, Project: "shop", Parts: [][]byte{make([]byte, 990)}}
+				m := stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{make([]byte, 990)}}
 				if _, err := p.Publish(q.ctx(), m); err != nil {
 					t.Fatal(err)
 				}

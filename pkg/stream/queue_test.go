@@ -13,6 +13,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/leaktest"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -157,7 +158,7 @@ func (q *queue) refetch(topology *stream.Topology, name string, from, to uint64)
 func (q *queue) fill(p *stream.Publisher, n int) {
 	q.tb.Helper()
 	for i := range n {
-		m := stream.Message{Kind: stream.Logs, Project: "shop", Parts: parts(fmt.Sprintf("message %d;", i+1))}
+		m := stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts(fmt.Sprintf("message %d;", i+1))}
 		if _, err := p.Publish(q.ctx(), m); err != nil {
 			q.tb.Fatal(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // insertSettles is how long after its intent an insert may still come to be
@@ -44,7 +46,7 @@ func (t *Topology) rewindAt(ctx context.Context, newest Stored, now time.Time) (
 		return nil, fmt.Errorf("rewind: %w", err)
 	}
 	var list []Rewound
-	for _, kind := range []Kind{Logs, Events} {
+	for _, kind := range []record.Kind{record.KindLog, record.KindEvent} {
 		for shard := range t.shards {
 			one, moved, err := t.rewindStream(ctx, kind, shard, newest, now)
 			if err != nil {
@@ -72,7 +74,7 @@ func (t *Topology) refuseWriters(ctx context.Context) error {
 	return nil
 }
 
-func (t *Topology) rewindStream(ctx context.Context, kind Kind, shard int, newest Stored, now time.Time) (one Rewound, moved bool, err error) {
+func (t *Topology) rewindStream(ctx context.Context, kind record.Kind, shard int, newest Stored, now time.Time) (one Rewound, moved bool, err error) {
 	name := Name(kind, shard)
 	if err := t.refuseUnsettled(ctx, name, now); err != nil {
 		return one, false, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -126,7 +127,7 @@ func TestRewindMovesNothingWhereNobodyKnowsWhatIsStored(t *testing.T) {
 	t.Parallel()
 	q, topology := written(t)
 	away := errors.New("no answer")
-	_, err := q.rewind(topology, func(context.Context, stream.Kind, int, uint64) (uint64, error) { return 0, away }, time.Now())
+	_, err := q.rewind(topology, func(context.Context, record.Kind, int, uint64) (uint64, error) { return 0, away }, time.Now())
 	if p := q.takeOver(topology.Ledger()); !errors.Is(err, away) || p.Committed != 10 {
 		t.Errorf("got %v, and the ledger is at %d", err, p.Committed)
 	}

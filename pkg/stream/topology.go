@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/record"
 )
 
 const (
@@ -91,14 +93,14 @@ func (t *Topology) openPatiently(ctx context.Context) error {
 // open creates the first logs stream before all else: its metadata settles
 // the number of shards among processes that open with different settings.
 func (t *Topology) open(ctx context.Context) error {
-	first, err := t.ensure(ctx, t.shardConfig(Logs, 0, orDefault(t.cfg.Shards, defaultShards)))
+	first, err := t.ensure(ctx, t.shardConfig(record.KindLog, 0, orDefault(t.cfg.Shards, defaultShards)))
 	if err != nil {
 		return err
 	}
 	if t.shards, err = shardCount(first, t.cfg.Shards); err != nil {
 		return err
 	}
-	for _, kind := range []Kind{Logs, Events} {
+	for _, kind := range []record.Kind{record.KindLog, record.KindEvent} {
 		for shard := range t.shards {
 			if _, err := t.ensure(ctx, t.shardConfig(kind, shard, t.shards)); err != nil {
 				return err
@@ -126,7 +128,7 @@ func shardCount(first *jetstream.StreamInfo, wanted int) (int, error) {
 	return have, nil
 }
 
-func (t *Topology) shardConfig(kind Kind, shard, shards int) jetstream.StreamConfig {
+func (t *Topology) shardConfig(kind record.Kind, shard, shards int) jetstream.StreamConfig {
 	cfg := t.streamConfig(Name(kind, shard), streamSubjects(kind, shard), orDefault(t.cfg.MaxBytes, defaultMaxBytes))
 	cfg.Metadata = map[string]string{shardsKey: strconv.Itoa(shards)}
 	cfg.DenyDelete = true
@@ -278,7 +280,7 @@ func (t *Topology) ensureBucket(ctx context.Context) (jetstream.KeyValue, error)
 func (t *Topology) Shards() int { return t.shards }
 
 // Streams names the streams of a kind, in the order of their shards.
-func (t *Topology) Streams(kind Kind) []string {
+func (t *Topology) Streams(kind record.Kind) []string {
 	names := make([]string, t.shards)
 	for shard := range names {
 		names[shard] = Name(kind, shard)
@@ -341,7 +343,7 @@ func (t *Topology) Healthy(ctx context.Context) error {
 	if !t.nc.IsConnected() {
 		return fmt.Errorf("%w: not connected", ErrUnavailable)
 	}
-	for _, name := range append(t.Streams(Logs), t.Streams(Events)...) {
+	for _, name := range append(t.Streams(record.KindLog), t.Streams(record.KindEvent)...) {
 		info, err := t.Lag(ctx, name)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -26,7 +27,7 @@ func TestOpenCreatesStreamsThatNeitherDropNorForget(t *testing.T) {
 	if slices.Sort(have); !slices.Equal(have, want) {
 		t.Fatalf("streams are %v, want %v", have, want)
 	}
-	for _, name := range append(topology.Streams(stream.Logs), topology.Streams(stream.Events)...) {
+	for _, name := range append(topology.Streams(record.KindLog), topology.Streams(record.KindEvent)...) {
 		s, err := q.js.Stream(q.ctx(), name)
 		if err != nil {
 			t.Fatal(err)
@@ -153,7 +154,7 @@ func TestHealthyTellsAFullStreamAndALostQueue(t *testing.T) {
 	}
 	p := q.publisher(topology, stream.PublisherConfig{})
 	for {
-		m := stream.Message{Kind: stream.Events, Project: "shop", Parts: [][]byte{make([]byte, 8<<10)}}
+		m := stream.Message{Kind: record.KindEvent, Project: "shop", Parts: [][]byte{make([]byte, 8<<10)}}
 		if _, err := p.Publish(q.ctx(), m); err != nil {
 			break
 		}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -43,7 +44,7 @@ type sent struct {
 func (tr *traffic) keyed(ctx context.Context, stop <-chan struct{}) error {
 	for i := 0; !closed(stop); i++ {
 		body := fmt.Sprintf("<log %d>", i)
-		m := stream.Message{Kind: stream.Logs, Project: "shop", ID: body, Parts: parts(body)}
+		m := stream.Message{Kind: record.KindLog, Project: "shop", ID: body, Parts: parts(body)}
 		_, err := tr.publisher.Publish(ctx, m)
 		for ; err != nil; _, err = tr.publisher.Publish(ctx, m) {
 			if !errors.Is(err, stream.ErrUnavailable) && !errors.Is(err, stream.ErrBusy) {
@@ -61,7 +62,7 @@ func (tr *traffic) keyed(ctx context.Context, stop <-chan struct{}) error {
 func (tr *traffic) unkeyed(ctx context.Context, stop <-chan struct{}) error {
 	for i := 0; !closed(stop) && ctx.Err() == nil; i++ {
 		body := fmt.Sprintf("<event %d>", i)
-		_, err := tr.publisher.Publish(ctx, stream.Message{Kind: stream.Events, Project: "shop", Parts: parts(body)})
+		_, err := tr.publisher.Publish(ctx, stream.Message{Kind: record.KindEvent, Project: "shop", Parts: parts(body)})
 		tr.events.note(body, err)
 		breathe()
 	}

@@ -92,7 +92,7 @@ func (w *Writer) auditRows(ctx context.Context, worker *worker, from, to time.Ti
 	var sum audited
 	for ; from.Before(to); from = from.Add(auditSlice) {
 		rows, distinct, last, err := w.deps.Sink.Audit(ctx, clickhouse.Range{
-			Kind:        recordKind(worker.kind),
+			Kind:        worker.kind,
 			Shard:       worker.rows.shard,
 			To:          math.MaxUint64,
 			ReceivedMin: from.UnixNano(),

@@ -291,7 +291,7 @@ func TestCountsOfRefusedRecordsBecomeUsage(t *testing.T) {
 	var drops record.Batch
 	drops.Reset(record.KindDrop, "shop~00000000", 0)
 	drops.AppendDrop(&record.Drop{Time: time.Now().UnixNano(), Reason: "daily_records", Records: 700, Bytes: 9000})
-	b.put(t, stream.Logs, record.AppendBatch(nil, &drops), 1)
+	b.put(t, record.KindLog, record.AppendBatch(nil, &drops), 1)
 	b.run(t, b.writer(t, quick(), b.client).Run)
 	b.settled(t)
 	hours, err := b.client.Usage(t.Context(), "shop~00000000", time.Time{}, time.Time{})

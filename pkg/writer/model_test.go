@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -273,7 +274,7 @@ func badWriter(ctx context.Context, p *process, name func(stream.Position, strea
 }
 
 func (p *process) storeBadly(ctx context.Context, sink fakeSink, position stream.Position, in stream.Intent, name func(stream.Position, stream.Intent) (string, error)) error {
-	r := newRows(stream.Logs, "LOGS_0", 0)
+	r := newRows(record.KindLog, "LOGS_0", 0)
 	for seq := in.From; seq <= in.To; seq++ {
 		if _, err := r.add(p.message(seq)); err != nil {
 			return err

@@ -26,7 +26,7 @@ const expiryMargin = time.Hour
 // Rows are a pure function of the messages: no clock, no random number and no
 // look-up comes into them, so that the same range always makes the same rows.
 type rows struct {
-	kind   stream.Kind
+	kind   record.Kind
 	stream string
 	shard  uint8
 	parts  []*part // in the order in which they came up
@@ -48,7 +48,7 @@ type part struct {
 	expiring    map[int64]uint64 // rows by the day, since 1970, on which their retention has passed
 }
 
-func newRows(kind stream.Kind, name string, shard uint8) *rows {
+func newRows(kind record.Kind, name string, shard uint8) *rows {
 	return &rows{kind: kind, stream: name, shard: shard, usage: usage{}}
 }
 
@@ -141,9 +141,9 @@ func (r *rows) add(delivery stream.Delivery) (bytes int, err error) {
 // on from section to section.
 func (r *rows) addSection(p *part, at *clickhouse.Row, section *record.Section) (bytes int, err error) {
 	switch {
-	case section.Kind == record.KindDrop && r.kind == stream.Logs:
+	case section.Kind == record.KindDrop && r.kind == record.KindLog:
 		return 0, r.addDrops(section)
-	case section.Kind != recordKind(r.kind):
+	case section.Kind != r.kind:
 		return 0, fmt.Errorf("a section of kind %s on a stream of %s", section.Kind, r.kind)
 	}
 	for {
@@ -166,7 +166,7 @@ func (r *rows) addSection(p *part, at *clickhouse.Row, section *record.Section) 
 }
 
 func (r *rows) addNext(p *part, at *clickhouse.Row, section *record.Section) (size int, ok bool, err error) {
-	if r.kind == stream.Events {
+	if r.kind == record.KindEvent {
 		if ok, err = section.NextEvent(&r.event); ok {
 			p.events.Append(*at, &r.event)
 		}
@@ -199,13 +199,6 @@ func (r *rows) pick(partitions []string) []*part {
 		}
 	}
 	return picked
-}
-
-func recordKind(kind stream.Kind) record.Kind {
-	if kind == stream.Events {
-		return record.KindEvent
-	}
-	return record.KindLog
 }
 
 // day is the partition of what was queued at the time: days since 1970.

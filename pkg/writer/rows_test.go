@@ -27,7 +27,7 @@ func message(seq uint64, at time.Time, rows int, data string, retentions ...uint
 func TestRowsLastUntilTheirRetentionHasPassed(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
-	r := newRows(stream.Logs, "LOGS_0", 0)
+	r := newRows(record.KindLog, "LOGS_0", 0)
 	if _, err := r.add(message(1, at, 10, "x", 1, 3, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestRowsLastUntilTheirRetentionHasPassed(t *testing.T) {
 func TestRowsOfTwoDaysAreTwoPartsAndTheirMemoryIsKept(t *testing.T) {
 	t.Parallel()
 	midnight := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
-	r := newRows(stream.Logs, "LOGS_0", 0)
+	r := newRows(record.KindLog, "LOGS_0", 0)
 	for range 3 {
 		for seq, at := range []time.Time{midnight.Add(-1), midnight, midnight.Add(-1)} {
 			if _, err := r.add(message(uint64(seq+1), at, 5, "x", 30)); err != nil {
@@ -74,7 +74,7 @@ func BenchmarkRows(b *testing.B) {
 		for _, bytes := range []int{100, 1000} {
 			b.Run(fmt.Sprintf("records=%d/bytes=%d", records, bytes), func(b *testing.B) {
 				m := message(1, time.Now(), records, strings.Repeat("x", bytes), 30)
-				r := newRows(stream.Logs, "LOGS_0", 0)
+				r := newRows(record.KindLog, "LOGS_0", 0)
 				b.SetBytes(int64(records * bytes))
 				b.ReportAllocs()
 				for b.Loop() {

@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -133,7 +134,7 @@ func (s *settlement) send(ctx context.Context, partitions []string) error {
 }
 
 func (s *settlement) insert(ctx context.Context, token string, p *part) error {
-	if s.kind == stream.Events {
+	if s.kind == record.KindEvent {
 		return s.deps.Sink.InsertEvents(ctx, token, &p.events)
 	}
 	return s.deps.Sink.InsertLogs(ctx, token, &p.logs)
@@ -161,7 +162,7 @@ func (s *settlement) note(err error) {
 func (s *settlement) asked() clickhouse.Range {
 	in := s.position.Intent
 	return clickhouse.Range{
-		Kind: recordKind(s.kind), Shard: s.rows.shard, From: in.From, To: in.To, ReceivedMin: in.ReceivedMin, ReceivedMax: in.ReceivedMax,
+		Kind: s.kind, Shard: s.rows.shard, From: in.From, To: in.To, ReceivedMin: in.ReceivedMin, ReceivedMax: in.ReceivedMax,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -34,7 +35,7 @@ type ended struct {
 
 func newShard(w *Writer, number int) *shard {
 	s := &shard{name: strconv.Itoa(number)}
-	for _, kind := range []stream.Kind{stream.Logs, stream.Events} {
+	for _, kind := range []record.Kind{record.KindLog, record.KindEvent} {
 		s.workers = append(s.workers, newWorker(w, kind, number))
 	}
 	return s

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -51,7 +52,7 @@ func (b *bench) flood(t *testing.T) (stop func() int) {
 	sum := 0
 	stopped := b.run(t, func(ctx context.Context) error {
 		for ctx.Err() == nil {
-			if err := b.send(context.WithoutCancel(ctx), stream.Logs, logs(fmt.Sprint("row ", sum), 7), 7); err != nil {
+			if err := b.send(context.WithoutCancel(ctx), record.KindLog, logs(fmt.Sprint("row ", sum), 7), 7); err != nil {
 				return err
 			}
 			sum += 7

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/batch"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -40,7 +41,7 @@ type worker struct {
 	deps       Deps
 	metrics    *metrics
 	failpoints failpoints
-	kind       stream.Kind
+	kind       record.Kind
 	stream     string
 	reader     string
 	open       func(ctx context.Context, from uint64) (source, error)
@@ -71,7 +72,7 @@ func (s *span) add(t time.Time) {
 	s.min, s.max, s.last = min(s.min, t.UnixNano()), max(s.max, t.UnixNano()), t
 }
 
-func newWorker(w *Writer, kind stream.Kind, shard int) *worker {
+func newWorker(w *Writer, kind record.Kind, shard int) *worker {
 	name := stream.Name(kind, shard)
 	return &worker{
 		cfg:        w.cfg,

@@ -121,7 +121,7 @@ func (b *bench) writer(t *testing.T, cfg Config, sink Sink) *Writer {
 // publish puts a message of so many logs on the queue.
 func (b *bench) publish(t *testing.T, name string, rows int) {
 	t.Helper()
-	if err := b.send(t.Context(), stream.Logs, logs(name, rows), rows); err != nil {
+	if err := b.send(t.Context(), record.KindLog, logs(name, rows), rows); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -136,14 +136,14 @@ func logs(name string, rows int) []byte {
 	return record.AppendBatch(nil, &batch)
 }
 
-func (b *bench) put(t *testing.T, kind stream.Kind, payload []byte, rows int) {
+func (b *bench) put(t *testing.T, kind record.Kind, payload []byte, rows int) {
 	t.Helper()
 	if err := b.send(t.Context(), kind, payload, rows); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (b *bench) send(ctx context.Context, kind stream.Kind, payload []byte, rows int) error {
+func (b *bench) send(ctx context.Context, kind record.Kind, payload []byte, rows int) error {
 	_, err := b.publisher.Publish(ctx, stream.Message{Kind: kind, Project: "shop~00000000", Parts: [][]byte{payload}, Records: rows})
 	return err
 }
@@ -237,7 +237,7 @@ func TestMessagesBecomeRowsThatKnowWhereTheyCameFrom(t *testing.T) {
 		if _, err := fmt.Sscanf(l.Data, "a %d", &i); err != nil {
 			t.Fatal(err)
 		}
-		if want := (clickhouse.RowID{Shard: 0, Seq: 1, Idx: uint32(i)}); l.ID != want {
+		if want := (record.RowID{Shard: 0, Seq: 1, Idx: uint32(i)}); l.ID != want {
 			t.Errorf("%q has the id %s, not %s", l.Data, l.ID, want)
 		}
 	}
@@ -251,7 +251,7 @@ func TestEventsAndUsageAreStored(t *testing.T) {
 	batch.Reset(record.KindEvent, "shop~00000000", 30)
 	e := record.Event{Timestamp: time.Now().UnixNano(), Channel: "deploys", Title: "live", Tags: []record.Pair{{Key: "v", Value: "42"}}}
 	batch.AppendEvent(&e)
-	b.put(t, stream.Events, record.AppendBatch(nil, &batch), 1)
+	b.put(t, record.KindEvent, record.AppendBatch(nil, &batch), 1)
 	b.publish(t, "a", 5)
 	b.stored(t, 5)
 	deadline := time.Now().Add(patience)
@@ -340,7 +340,7 @@ func (b *bench) positions(t *testing.T) map[string]stream.Position {
 func (b *bench) behind(t *testing.T) string {
 	t.Helper()
 	positions := b.positions(t)
-	for _, name := range append(b.topology.Streams(stream.Logs), b.topology.Streams(stream.Events)...) {
+	for _, name := range append(b.topology.Streams(record.KindLog), b.topology.Streams(record.KindEvent)...) {
 		info := answered(t, func() (stream.Info, error) { return b.topology.Lag(t.Context(), name) })
 		if p := positions[stream.WriterKey(name)]; p.Committed != info.LastSeq || p.Intent != nil {
 			return fmt.Sprintf("%s: committed %d of %d", name, p.Committed, info.LastSeq)
@@ -380,11 +380,11 @@ func TestMessageThatIsNoBatchIsBuriedAloneAndNeighboursAreStored(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.publish(t, "before", 5)
-	b.put(t, stream.Logs, []byte("no section at all, and long enough not to be one"), 1)
+	b.put(t, record.KindLog, []byte("no section at all, and long enough not to be one"), 1)
 	var events record.Batch
 	events.Reset(record.KindEvent, "shop~00000000", 30)
 	events.AppendEvent(&record.Event{Channel: "c", Title: "on the wrong stream"})
-	b.put(t, stream.Logs, record.AppendBatch(nil, &events), 1)
+	b.put(t, record.KindLog, record.AppendBatch(nil, &events), 1)
 	b.publish(t, "after", 5)
 	b.run(t, b.writer(t, quick(), b.client).Run)
 	b.settled(t)

@@ -300,7 +300,7 @@ func (v *eventsView) count(page clickhouse.EventPage) {
 func (p *Pages) detail(ctx context.Context, r *request, v *eventsView, open string, events []clickhouse.StoredEvent, chips map[string]*deliveryChip) (*eventDetail, error) {
 	at := slices.IndexFunc(events, func(e clickhouse.StoredEvent) bool { return e.ID.String() == open })
 	if at < 0 {
-		if _, err := clickhouse.ParseRowID(open); err != nil {
+		if _, err := record.ParseRowID(open); err != nil {
 			return nil, errGone
 		}
 		filter, err := query.Parse(record.KindEvent, "id:"+open)

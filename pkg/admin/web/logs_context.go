@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // contextView is a log with what its application wrote around it, the newest
@@ -38,7 +39,7 @@ var traceKeys = []string{"trace_id", "traceId", "request_id", "correlation_id"}
 
 // contextPage shows a line in its surroundings. It has an address of its own.
 func (p *Pages) contextPage(r *request) error {
-	id, err := clickhouse.ParseRowID(r.Param("id"))
+	id, err := record.ParseRowID(r.Param("id"))
 	if err != nil {
 		return errGone
 	}

@@ -93,7 +93,7 @@ func (p *Pages) lostLine(ctx context.Context, r *request, s logState, rows []log
 	if s.Line == "" || slices.ContainsFunc(rows, func(row logRow) bool { return row.Linked }) {
 		return ""
 	}
-	id, err := clickhouse.ParseRowID(s.Line)
+	id, err := record.ParseRowID(s.Line)
 	if err != nil {
 		return ""
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/decode"
 	"github.com/logboom/logboom/pkg/query"
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // logState is what the explorer shows, and all of it is in the page's address:
@@ -69,7 +69,7 @@ func readLogState(values url.Values, now time.Time) (logState, *stateFault) {
 			s.Columns = append(s.Columns, column)
 		}
 	}
-	if id, err := clickhouse.ParseRowID(values.Get("line")); err == nil {
+	if id, err := record.ParseRowID(values.Get("line")); err == nil {
 		s.Line = id.String()
 	}
 	if s.Cursor = values.Get("cursor"); len(s.Cursor) > maxPosition {

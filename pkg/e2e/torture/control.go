@@ -118,7 +118,7 @@ func (w *controlWriter) keep(ctx context.Context, shard int) error {
 }
 
 func (w *controlWriter) move(ctx context.Context, shard uint8) error {
-	name := stream.Name(stream.Logs, int(shard))
+	name := stream.Name(record.KindLog, int(shard))
 	ledger, reader := w.topology.Ledger(), stream.WriterKey(name)
 	position, err := ledger.TakeOver(ctx, reader)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // drainedWithin bounds the wait for what piled up while ClickHouse was away, in
@@ -61,7 +61,7 @@ func (t *tools) caughtUp(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for {
-		behind, err := t.queue.behind(ctx, []stream.Kind{stream.Logs, stream.Events})
+		behind, err := t.queue.behind(ctx, []record.Kind{record.KindLog, record.KindEvent})
 		if err == nil && behind < nearlyDrained {
 			return nil
 		}

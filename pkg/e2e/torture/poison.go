@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -24,9 +25,9 @@ type poison struct {
 
 // publish puts one on a shard.
 func (p *poison) publish(ctx context.Context, random *rand.Rand) error {
-	kind, suffix := stream.Logs, ""
+	kind, suffix := record.KindLog, ""
 	if random.IntN(3) == 0 {
-		kind, suffix = stream.Events, ".quiet"
+		kind, suffix = record.KindEvent, ".quiet"
 	}
 	body := make([]byte, 1+random.IntN(2000))
 	for i := range body {

@@ -43,7 +43,7 @@ func (q *queue) close() { q.nc.Close() }
 
 // left tells what of the streams the writers have yet to commit; empty when
 // nothing is.
-func (q *queue) left(ctx context.Context, kinds []stream.Kind) (string, error) {
+func (q *queue) left(ctx context.Context, kinds []record.Kind) (string, error) {
 	positions, err := q.topology.Ledger().Positions(ctx)
 	if err != nil {
 		return "", err
@@ -64,7 +64,7 @@ func (q *queue) left(ctx context.Context, kinds []stream.Kind) (string, error) {
 }
 
 // behind is how many messages the writers have yet to commit.
-func (q *queue) behind(ctx context.Context, kinds []stream.Kind) (messages uint64, err error) {
+func (q *queue) behind(ctx context.Context, kinds []record.Kind) (messages uint64, err error) {
 	positions, err := q.topology.Ledger().Positions(ctx)
 	if err != nil {
 		return 0, err
@@ -82,7 +82,7 @@ func (q *queue) behind(ctx context.Context, kinds []stream.Kind) (messages uint6
 }
 
 // drain waits until everything is committed.
-func (q *queue) drain(ctx context.Context, within time.Duration, kinds []stream.Kind) error {
+func (q *queue) drain(ctx context.Context, within time.Duration, kinds []record.Kind) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	last := "the queue was not reached"
@@ -120,7 +120,7 @@ func (q *queue) mending(ctx context.Context) (string, error) {
 // while: whether the queue or the writer lost them is known then.
 func (q *queue) find(ctx context.Context, wanted []identity) map[identity]string {
 	found := map[identity]string{}
-	for _, name := range append(q.topology.Streams(stream.Logs), q.topology.Streams(stream.Events)...) {
+	for _, name := range append(q.topology.Streams(record.KindLog), q.topology.Streams(record.KindEvent)...) {
 		if err := q.search(ctx, name, wanted, found); err != nil {
 			found[identity{-1, len(found)}] = fmt.Sprintf("%s was not searched: %v", name, err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/record"
 )
 
 // drainWithin bounds the wait for the writers after the last fault: leases of
@@ -194,11 +194,11 @@ func (r *run) ill(ctx context.Context, store *store) string {
 }
 
 // kinds are the streams that are sent to: a control stores logs alone.
-func (r *run) kinds() []stream.Kind {
+func (r *run) kinds() []record.Kind {
 	if r.options.control != "" {
-		return []stream.Kind{stream.Logs}
+		return []record.Kind{record.KindLog}
 	}
-	return []stream.Kind{stream.Logs, stream.Events}
+	return []record.Kind{record.KindLog, record.KindEvent}
 }
 
 // torture sends and inflicts for as long as was asked for, and then until

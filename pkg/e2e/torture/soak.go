@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -91,7 +92,7 @@ func (r *run) tidied(ctx context.Context) (full string) {
 	ctx, cancel := context.WithTimeout(ctx, tidiedAfter)
 	defer cancel()
 	topology := r.queue.topology
-	names := slices.Concat(topology.Streams(stream.Logs), topology.Streams(stream.Events))
+	names := slices.Concat(topology.Streams(record.KindLog), topology.Streams(record.KindEvent))
 	for {
 		full = fullOf(ctx, topology, names)
 		if full == "" || pause(ctx, time.Second) != nil {
