@@ -1,0 +1,274 @@
+// Package docs_test checks the documents against the tree: links, tables of
+// contents, the length of the README, and the settings.
+package docs_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/logboom/logboom/pkg/config"
+)
+
+const maxReadmeWords = 900
+
+func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	for _, path := range documents(t) {
+		for _, match := range link.FindAllStringSubmatch(withoutCode(read(t, path)), -1) {
+			target := match[1]
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(target, "#")
+			linked := path
+			if file != "" {
+				linked = filepath.Join(filepath.Dir(path), filepath.FromSlash(file))
+			}
+			if _, err := os.Stat(linked); err != nil {
+				t.Errorf("%s links to %s: %v", path, target, err)
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(read(t, linked)), anchor) {
+				t.Errorf("%s links to %s: no such heading", path, target)
+			}
+		}
+	}
+}
+
+// TestEveryDocumentNamedInTheTreeExists finds names such as docs/api.md, with
+// or without an anchor, in code, charts, rules and scripts.
+func TestEveryDocumentNamedInTheTreeExists(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile(`\bdocs/[a-z0-9/_-]+\.md(?:#[a-z0-9_-]+)?|\b(?:README|CHANGELOG|CONTRIBUTING|SECURITY)\.md(?:#[a-z0-9_-]+)?`)
+	text := []string{".go", ".yaml", ".yml", ".sql", ".sh", ".html", ".js", ".json", ".tpl", ".txt", ".md", ".xml", ".conf", ""}
+	err := filepath.WalkDir("..", func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if slices.Contains([]string{".git", "bin", "data", "node_modules", "apiserver"}, entry.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() || !slices.Contains(text, filepath.Ext(path)) {
+			return nil
+		}
+		for _, found := range name.FindAllString(read(t, path), -1) {
+			file, anchor, _ := strings.Cut(found, "#")
+			document, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(file)))
+			if err != nil {
+				t.Errorf("%s names %s: %v", path, found, err)
+			} else if anchor != "" && !slices.Contains(anchors(string(document)), anchor) {
+				t.Errorf("%s names %s: no such heading", path, found)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEachGuideListsItsHeadings holds the first list of each guide to its
+// headings of the second level, in their order.
+func TestEachGuideListsItsHeadings(t *testing.T) {
+	t.Parallel()
+	entry := regexp.MustCompile(`^- \[(.+)\]\(#(.+)\)$`)
+	for _, path := range guides(t) {
+		text := withoutCode(read(t, path))
+		var want, got []string
+		var started bool
+		for line := range strings.Lines(text) {
+			line = strings.TrimRight(line, "\n")
+			if heading, ok := strings.CutPrefix(line, "## "); ok {
+				want = append(want, heading+" #"+anchor(heading))
+				started = true
+			} else if match := entry.FindStringSubmatch(line); match != nil && !started {
+				got = append(got, match[1]+" #"+match[2])
+			}
+		}
+		if len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s: table of contents\n\t%s\nheadings\n\t%s", path, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+		}
+	}
+}
+
+func TestTheReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	if words := len(strings.Fields(read(t, "../README.md"))); words > maxReadmeWords {
+		t.Errorf("README.md has %d words, want at most %d", words, maxReadmeWords)
+	}
+}
+
+// TestEverySettingIsDocumentedWithItsDefault reads the settings from the
+// source, because the commands are packages main, which no test can import.
+func TestEverySettingIsDocumentedWithItsDefault(t *testing.T) {
+	t.Parallel()
+	rows := map[string][]string{} // by variable; the cells after it
+	for line := range strings.Lines(read(t, "configuration.md")) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if variable := strings.Trim(strings.TrimSpace(cells[0]), "`"); strings.HasPrefix(variable, "LOGBOOM_") {
+			rows[variable] = append(rows[variable], strings.Join(cells[1:], "|"))
+		}
+	}
+	known := map[string]bool{}
+	for _, s := range settings(t) {
+		known[s.variable] = true
+		documented := slices.ContainsFunc(rows[s.variable], func(row string) bool {
+			return s.value == "" || strings.Contains(row, "`"+s.value+"`")
+		})
+		if !documented {
+			t.Errorf("configuration.md does not have %s with its default %q", s.variable, s.value)
+		}
+	}
+	for variable := range rows {
+		if !known[variable] {
+			t.Errorf("configuration.md has %s, which is no setting", variable)
+		}
+	}
+	if len(known) < 50 {
+		t.Errorf("found %d settings in the source: the test does not see all of them", len(known))
+	}
+}
+
+// setting is a field of a struct that pkg/config parses.
+type setting struct{ variable, value string }
+
+func settings(t *testing.T) (found []setting) {
+	t.Helper()
+	files, err := filepath.Glob("../pkg/config/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mains, err := filepath.Glob("../cmd/*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range slices.Concat(files, mains) {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			field, ok := node.(*ast.Field)
+			if !ok || field.Tag == nil || len(field.Names) != 1 {
+				return true
+			}
+			tag := reflect.StructTag(strings.Trim(field.Tag.Value, "`"))
+			_, command := tag.Lookup("cmd")
+			_, argument := tag.Lookup("arg")
+			if _, ok := tag.Lookup("help"); !ok || command || argument || tag.Get("env") == "-" {
+				return true
+			}
+			name := tag.Get("name")
+			if name == "" {
+				name = dashed(field.Names[0].Name)
+			}
+			variable := tag.Get("env")
+			if variable == "" {
+				variable = config.Variable(name)
+			}
+			found = append(found, setting{variable, tag.Get("default")})
+			return true
+		})
+	}
+	return found
+}
+
+// dashed is the flag's name of a field: BodyBytes is body-bytes, OpsURL ops-url.
+func dashed(field string) string {
+	var name strings.Builder
+	runes := []rune(field)
+	for i, r := range runes {
+		if i > 0 && unicode.IsUpper(r) && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
+			name.WriteByte('-')
+		}
+		name.WriteRune(unicode.ToLower(r))
+	}
+	return name.String()
+}
+
+func guides(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("*.md")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("guides: %v, %v", paths, err)
+	}
+	return paths
+}
+
+// documents are the guides, the decisions and the files at the root.
+func documents(t *testing.T) []string {
+	t.Helper()
+	decisions, err := filepath.Glob("decisions/*.md")
+	if err != nil || len(decisions) == 0 {
+		t.Fatalf("decisions: %v, %v", decisions, err)
+	}
+	root, err := filepath.Glob("../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(guides(t), decisions, root)
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var fences = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+
+// withoutCode removes code blocks, in which # and [] mean something else.
+func withoutCode(text string) string { return fences.ReplaceAllString(text, "") }
+
+// anchors are the anchors of a document's headings, as GitHub makes them.
+func anchors(text string) (names []string) {
+	seen := map[string]int{}
+	for line := range strings.Lines(withoutCode(text)) {
+		heading := strings.TrimLeft(strings.TrimSpace(line), "#")
+		if !strings.HasPrefix(line, "#") || !strings.HasPrefix(heading, " ") {
+			continue
+		}
+		name := anchor(strings.TrimSpace(heading))
+		if n := seen[name]; n > 0 {
+			names = append(names, fmt.Sprintf("%s-%d", name, n))
+		} else {
+			names = append(names, name)
+		}
+		seen[name]++
+	}
+	return names
+}
+
+// anchor lowers a heading, drops punctuation and joins words with dashes.
+func anchor(heading string) string {
+	var name strings.Builder
+	for _, r := range strings.ToLower(heading) {
+		switch {
+		case r == ' ':
+			name.WriteByte('-')
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			name.WriteRune(r)
+		}
+	}
+	return name.String()
+}
