@@ -21,14 +21,14 @@ import (
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
-// defaultShards is stream.Config's own default, needed here to share the disk
-// out before the streams are made.
+// defaultShards is the default of stream.Config. It is needed here to divide the
+// disk among the streams before they are created.
 const defaultShards = 4
 
-// maxStreamBytes is what a stream may grow to where the disk has room.
+// maxStreamBytes is the largest size of a stream if the disk has room.
 const maxStreamBytes = 4 << 30
 
-// engines are what the services work over.
+// engines are the engines and caches that the services use.
 type engines struct {
 	queue    jetstream.JetStream
 	topology *stream.Topology
@@ -54,7 +54,7 @@ func connect(ctx context.Context, p *telemetry.Process, cfg *settings) (engines,
 	return e, e.openCaches(p, cfg)
 }
 
-// openClickHouse starts the embedded engine, unless another is given.
+// openClickHouse starts the embedded engine, unless the settings name a ClickHouse.
 func openClickHouse(ctx context.Context, p *telemetry.Process, cfg *settings) (*clickhouse.Client, error) {
 	address := cfg.ClickHouseURL.Reveal()
 	if address == "" {
@@ -78,7 +78,7 @@ func openClickHouse(ctx context.Context, p *telemetry.Process, cfg *settings) (*
 	return client, nil
 }
 
-// openQueue starts the embedded NATS and opens what is kept in it.
+// openQueue starts the embedded NATS and opens its streams and buckets.
 func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *settings) error {
 	server, err := embedded.StartNATS(ctx, embedded.NATSConfig{
 		DataDir: filepath.Join(cfg.DataDir, "nats"),
@@ -116,8 +116,8 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 	return err
 }
 
-// openTopology makes the streams where they are missing. Their folder may have
-// been deleted without that of the tables, which then tell where they begin.
+// openTopology creates missing streams. If the queue's folder was deleted but the
+// tables were not, the new streams begin after the last stored sequence.
 func (e *engines) openTopology(ctx context.Context, p *telemetry.Process, cfg stream.Config) error {
 	_, err := e.queue.Stream(ctx, stream.Name(record.KindLog, 0))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -132,8 +132,8 @@ func (e *engines) openTopology(ctx context.Context, p *telemetry.Process, cfg st
 	return err
 }
 
-// streams shares the store out among the streams, with a fifth left for dead
-// letters, buckets and what the server keeps for itself.
+// streams divides the store among the streams. A fifth of it is left for dead
+// letters, buckets and the server's own data.
 func streams(cfg *settings, store int64, p *telemetry.Process) stream.Config {
 	shards := cfg.Shards
 	if shards == 0 {
@@ -146,8 +146,8 @@ func streams(cfg *settings, store int64, p *telemetry.Process) stream.Config {
 	return stream.Config{Shards: cfg.Shards, MaxBytes: size, DeadMaxBytes: min(1<<30, store/20), Logger: p.Logger}
 }
 
-// openCaches makes the token cache and the quotas' counters: memory, unless a
-// Redis is given. In one process tree they need no other.
+// openCaches creates the token cache and the quotas' counters. They are in
+// memory, which is enough for one process, unless the settings name a Redis.
 func (e *engines) openCaches(p *telemetry.Process, cfg *settings) error {
 	if !cfg.RedisURL.IsSet() {
 		e.shared, e.limiter = project.NewMemoryShared(), quota.NewMemory(quota.Config{Logger: p.Logger})

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// diskEvery is how often the volume is measured: at 1 GB/s, what is left
-	// from fullFrom on still lasts for several looks on any volume over 20 GB.
+	// diskEvery is the time between two measurements of the volume. Even at 1 GB/s
+	// a volume of 20 GB or more is measured several times between fullFrom and full.
 	diskEvery = 2 * time.Second
-	// The queue takes at most 70 % of the volume and ClickHouse the rest;
-	// from here on nothing more is taken in, so that merges, the ledger and
-	// the queue's own files never meet a full disk.
+	// fullFrom is the share in use from which ingest refuses records, so that
+	// merges, the ledger and the queue's own files do not reach a full disk.
 	fullFrom = 0.85
-	// roomBelow is lower, so that the answer does not flap.
+	// roomBelow is the share in use below which ingest accepts records again. It
+	// is lower than fullFrom, so that the answer does not alternate.
 	roomBelow = 0.83
 )
 
@@ -32,18 +32,18 @@ type disk struct {
 	measure func(dir string) (embedded.Volume, error)
 
 	used    atomic.Uint64         // thousandths
-	full    atomic.Pointer[error] // why there is no room; nil: there is
-	unknown bool                  // the last look failed; only look's caller touches it
+	full    atomic.Pointer[error] // why records are refused; nil: they are accepted
+	unknown bool                  // the last measurement failed; used by update only
 }
 
-// newDisk looks once, so that Room is right from the start.
+// newDisk measures the volume once, so that Room is correct from the start.
 func newDisk(dir string, log *slog.Logger) *disk {
 	d := &disk{dir: dir, log: log, measure: embedded.VolumeOf}
-	d.look()
+	d.update()
 	return d
 }
 
-// Room is why nothing more may be taken in, or nil.
+// Room returns an error while the volume is too full to accept records.
 func (d *disk) Room() error {
 	if full := d.full.Load(); full != nil {
 		return *full
@@ -51,27 +51,27 @@ func (d *disk) Room() error {
 	return nil
 }
 
-// run looks until ctx ends.
+// run measures the volume regularly until ctx ends.
 func (d *disk) run(ctx context.Context) error {
 	ticker := time.NewTicker(diskEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			d.look()
+			d.update()
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// look measures the volume and logs a change, once each way. While it cannot
-// be measured the last answer stands.
-func (d *disk) look() {
+// update measures the volume and logs each change once. If the measurement
+// fails, the last result stays.
+func (d *disk) update() {
 	volume, err := d.measure(d.dir)
 	if err != nil {
 		if !d.unknown {
-			d.log.Warn("data volume not measured; the last answer stands", "err", err)
+			d.log.Warn("data volume not measured; the last result stays", "err", err)
 		}
 		d.unknown = true
 		return
@@ -81,23 +81,23 @@ func (d *disk) look() {
 	d.used.Store(uint64(used * 1000))
 	switch {
 	case !was && used >= fullFrom:
-		full := fmt.Errorf("the volume of the data folder is over %.0f %% full: free some space or give it more", fullFrom*100)
+		full := fmt.Errorf("the volume of the data folder is over %.0f %% full: free some space or enlarge the volume", fullFrom*100)
 		d.full.Store(&full)
-		d.log.Error("data volume is nearly full; nothing is taken in", "dir", d.dir, "used_percent", used*100, "free_bytes", volume.Free)
+		d.log.Error("data volume became nearly full; records are refused", "dir", d.dir, "used_percent", used*100, "free_bytes", volume.Free)
 	case was && used < roomBelow:
 		d.full.Store(nil)
 		d.log.Info("data volume has room again", "dir", d.dir, "used_percent", used*100, "free_bytes", volume.Free)
 	}
 }
 
-// watchDisk adds the watch of the data folder's volume and of the queue on it
-// to the process. Both stop before the queue does.
+// watchDisk adds two tasks to the process: one measures the data folder's volume,
+// the other probes the queue on it. Both stop before the queue does.
 func watchDisk(p *telemetry.Process, dir string, queue *embedded.NATS) *disk {
 	d := newDisk(dir, p.Logger)
 	p.Registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "logboom_standalone_volume_used_ratio", Help: "Share of the data folder's volume that is in use, 0 to 1; from 0.85 on nothing is taken in."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "logboom_standalone_volume_used_ratio", Help: "Share of the data folder's volume that is in use, 0 to 1; from 0.85 on records are refused."},
 			func() float64 { return float64(d.used.Load()) / 1000 }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "logboom_standalone_volume_full", Help: "1 while nothing is taken in for want of room, 0 otherwise."}, d.fullGauge),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "logboom_standalone_volume_full", Help: "1 while records are refused because the volume is nearly full, else 0."}, d.fullGauge),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "logboom_standalone_queue_restarts_total", Help: "Restarts of the embedded queue after it was stuck."},
 			func() float64 { return float64(queue.Restarts()) }),
 	)

@@ -21,7 +21,7 @@ func TestDiskRefusesFrom85PercentAndLogsOnceEachWay(t *testing.T) {
 	var out bytes.Buffer
 	d := newDisk(t.TempDir(), slog.New(slog.DiscardHandler))
 	d.log = slog.New(slog.NewTextHandler(&out, nil))
-	for i, look := range []struct {
+	for i, step := range []struct {
 		used   float64
 		err    error
 		full   bool
@@ -39,17 +39,17 @@ func TestDiskRefusesFrom85PercentAndLogsOnceEachWay(t *testing.T) {
 		{used: 0.2},
 	} {
 		out.Reset()
-		d.measure = func(string) (embedded.Volume, error) { return embedded.Volume{Used: look.used}, look.err }
-		d.look()
-		if err := ingest.RoomLeft(d); errors.Is(err, stream.ErrFull) != look.full || (err != nil) != look.full {
-			t.Errorf("look %d: %v", i, err)
+		d.measure = func(string) (embedded.Volume, error) { return embedded.Volume{Used: step.used}, step.err }
+		d.update()
+		if err := ingest.RoomLeft(d); errors.Is(err, stream.ErrFull) != step.full || (err != nil) != step.full {
+			t.Errorf("step %d: %v", i, err)
 		}
-		if lines := out.String(); !strings.Contains(lines, look.logged) || look.logged == "" && lines != "" {
-			t.Errorf("look %d logged %q, want %q", i, lines, look.logged)
+		if lines := out.String(); !strings.Contains(lines, step.logged) || step.logged == "" && lines != "" {
+			t.Errorf("step %d logged %q, want %q", i, lines, step.logged)
 		}
 	}
 	if err := ingest.RoomLeft(nil); err != nil {
-		t.Errorf("nobody watches: %v", err)
+		t.Errorf("without a disk: %v", err)
 	}
 }
 

@@ -1,7 +1,6 @@
-// Command standalone is the whole of Logboom in one process tree with one data
-// folder: the services over an embedded NATS and an embedded ClickHouse, and
-// caches in memory. It differs from the separate commands only in what it
-// connects to.
+// Command standalone runs all of Logboom in one process tree with one data
+// folder: the services, an embedded NATS, an embedded ClickHouse, and caches in
+// memory. It differs from the separate commands only in what it connects to.
 package main
 
 import (
@@ -31,14 +30,14 @@ type settings struct {
 	config.Webhooks  `embed:""`
 	config.Alerts    `embed:""`
 
-	DataDir          string     `default:"./data" help:"Folder of everything that is kept."`
-	ClickHouseURL    config.URL `name:"clickhouse-url" help:"A ClickHouse to use in place of the embedded one."`
-	ClickHouseEngine string     `name:"clickhouse-engine" help:"Path of the embedded engine's library; found by itself where make put it."`
-	EngineDigest     string     `name:"clickhouse-engine-sha256" help:"SHA-256 of that library where it is not the pinned release."`
-	RedisURL         config.URL `help:"A Redis to use in place of caches in memory."`
+	DataDir          string     `default:"./data" help:"Folder of all data."`
+	ClickHouseURL    config.URL `name:"clickhouse-url" help:"A ClickHouse to use instead of the embedded one."`
+	ClickHouseEngine string     `name:"clickhouse-engine" help:"Path of the embedded engine's library. Default: where make engine has stored it."`
+	EngineDigest     string     `name:"clickhouse-engine-sha256" help:"SHA-256 of that library if it is not the pinned release."`
+	RedisURL         config.URL `help:"A Redis to use instead of caches in memory."`
 }
 
-// Validate refuses addresses of the wrong form.
+// Validate returns an error for an address that is not valid.
 func (s *settings) Validate() error {
 	if s.ClickHouseURL.IsSet() {
 		if err := (&config.ClickHouse{ClickHouseURL: s.ClickHouseURL}).Validate(); err != nil {
@@ -78,8 +77,8 @@ func run() int {
 	})
 }
 
-// compose starts the services: writer and admin before ingest, so that at the
-// stop the intake closes first and what it took is written after it.
+// compose starts the services. Ingest starts last, so that it stops first and
+// the writer stores what ingest has accepted.
 func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted project.Wanted) error {
 	engines, err := connect(ctx, p, cfg)
 	if err != nil {
@@ -90,7 +89,7 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 		return err
 	}
 	writing := writer.DefaultConfig()
-	writing.Member = "standalone" // there is but one: after a crash it need not wait for its own lease to end
+	writing.Member = "standalone" // the only writer: after a crash it need not wait until its own lease expires
 	if err := writer.Start(ctx, p, writing, writer.Connections{Topology: engines.topology, Client: engines.client}); err != nil {
 		return err
 	}
@@ -115,15 +114,15 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 }
 
 func startNotifier(ctx context.Context, p *telemetry.Process, cfg *settings, e engines) error {
-	telling := notify.FromSettings(cfg.Alerts, cfg.PublicURL, cfg.defaults())
-	telling.Member = "standalone" // as with the writer
-	return notify.Start(ctx, p, telling, notify.Connections{
+	alerting := notify.FromSettings(cfg.Alerts, cfg.PublicURL, cfg.defaults())
+	alerting.Member = "standalone" // as for the writer
+	return notify.Start(ctx, p, alerting, notify.Connections{
 		JetStream: e.queue, Topology: e.topology, Store: e.store, Client: e.client, Sender: e.sender, Replicas: 1,
 	})
 }
 
-// reachable is an address that this machine can be reached at: a listener on
-// every address is reached on loopback.
+// reachable is an address at which programs on this machine reach the listener. A
+// listener on all addresses is reached on loopback.
 func reachable(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if ok && tcp.IP.IsUnspecified() {

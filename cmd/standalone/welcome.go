@@ -8,8 +8,8 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 )
 
-// welcomeText is what a person sees once everything is up. The secrets of a
-// demo are in it on the first start only: later only their hashes are known.
+// welcomeText is printed once everything runs. It contains the demo's secrets
+// only on the first start, because later only their hashes are known.
 var welcomeText = template.Must(template.New("welcome").Parse(`
 Logboom is running.
 
@@ -17,31 +17,31 @@ Logboom is running.
   admin    http://{{.Admin}}
 {{- if .Token}}
 
-Made on this first start, and shown only now:
+Created on this first start and shown only once:
 
   project  {{.Project}}
   token    {{.Token}}
   API key  {{.APIKey}}
   sign-in  {{.Email}}  {{.Password}}
 
-Paste this line to put a log in and read it back:
+Paste this line to send a log and read it back:
 
   curl -sS http://{{.Ingest}}/v1/logs/{{.Project}} -H 'Authorization: Bearer {{.Token}}' -d '{"data":"hello from a laptop"}' && sleep 1 && curl -sS 'http://{{.Admin}}/api/v1/projects/{{.Project}}/logs?limit=1' -H 'Authorization: Bearer {{.APIKey}}'
 {{- else if .First}}
 
-What the bootstrap settings name was made.
+The project, token, key and admin of the bootstrap settings were created.
 {{- else}}
 
-The data folder was in use before: its tokens and keys go on working. They are
-kept as hashes and cannot be shown again.
+The data folder was used before: its tokens and keys still work. They are stored
+as hashes and cannot be shown again.
 {{- end}}
 
 Stop with Ctrl-C.
 
 `))
 
-// welcome writes the text in one piece: the services log meanwhile, and a line
-// of theirs must not land inside a key.
+// welcome writes the text with one call, because the services log at the same
+// time and a log line must not split a key.
 func welcome(w io.Writer, made project.Made, ingestAddr, adminAddr string) error {
 	var text bytes.Buffer
 	err := welcomeText.Execute(&text, struct {

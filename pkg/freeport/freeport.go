@@ -1,11 +1,9 @@
 // Package freeport finds ports for servers of tests and of the torture harness
-// that have to know theirs before they start.
+// whose port must be known before they start.
 //
-// Port 0 would do where the server itself could tell afterwards. What a newcomer
-// would get wrong: a port that the kernel picked and that was closed again may
-// be given to the next connection of any process. These lie below the range of
-// which the kernel gives, so that a server finds its port free, and finds it so
-// again after it was down.
+// A port that the kernel chose (port 0) and that was closed again may be given
+// to the next connection of any process. The ports of this package lie below the
+// kernel's range, so that a server finds its port free, also after a restart.
 package freeport
 
 import (
@@ -15,13 +13,13 @@ import (
 	"net"
 )
 
-// Linux gives connections the ports from 32768 on.
+// Linux gives outgoing connections the ports from 32768 on.
 const (
 	first = 10_000
 	last  = 29_999
 )
 
-// Port is one on which nobody listens on loopback.
+// Port returns a port on which no process listens on loopback.
 func Port() (int, error) {
 	for range 100 {
 		port := first + rand.IntN(last-first+1)
@@ -33,7 +31,7 @@ func Port() (int, error) {
 	return 0, errors.New("no free port between 10000 and 30000 on loopback")
 }
 
-// Address is such a port with loopback's address, as host:port.
+// Address returns 127.0.0.1 with such a port, as host:port.
 func Address() (string, error) {
 	port, err := Port()
 	return fmt.Sprintf("127.0.0.1:%d", port), err

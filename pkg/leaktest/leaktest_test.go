@@ -10,27 +10,27 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// stays is the goroutine that is looked for.
+// stays is the goroutine that the tests start.
 func stays(end <-chan struct{}) { <-end }
 
-// Not parallel, as the next: they look at the goroutines of the whole process.
+// Not parallel, like the next test: both check the goroutines of the whole process.
 func TestGoroutineThatStaysIsNamed(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	end := make(chan struct{})
 	defer close(end)
 	go stays(end)
-	if err := within(0, before); err == nil || !strings.Contains(err.Error(), "leaktest.stays") {
+	if err := waitForEnd(0, before); err == nil || !strings.Contains(err.Error(), "leaktest.stays") {
 		t.Errorf("found: %v", err)
 	}
 }
 
-func TestGoroutineThatEndsLateIsNone(t *testing.T) {
+func TestGoroutineThatEndsLateIsNoError(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	end := make(chan struct{})
-	late := time.AfterFunc(time.Second, func() { close(end) }) // more than one look
+	late := time.AfterFunc(time.Second, func() { close(end) }) // longer than one check
 	defer late.Stop()
 	go stays(end)
-	if err := within(patience, before); err != nil {
+	if err := waitForEnd(timeout, before); err != nil {
 		t.Error(err)
 	}
 }
