@@ -12,7 +12,6 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine"
-	"github.com/logboom/logboom/pkg/ingest"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/record"
@@ -37,7 +36,7 @@ type engines struct {
 	shared   project.Shared
 	limiter  quota.Limiter
 	client   *clickhouse.Client
-	room     ingest.Room
+	diskFull func() error // why the disk takes no more, or nil
 	sender   *webhook.Sender
 	signer   *webhook.Signer
 }
@@ -88,7 +87,7 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 		return err
 	}
 	p.OnStop("embedded nats", server.Stop)
-	e.room = watchDisk(p, cfg.DataDir, server)
+	e.diskFull = watchDisk(p, cfg.DataDir, server).Full
 	nc, js, err := stream.Connect(ctx, server.URL(), stream.ConnectConfig{
 		Name: "standalone", Logger: p.Logger, Options: []nats.Option{server.InProcess()},
 	})

@@ -36,15 +36,15 @@ type disk struct {
 	unknown bool                  // the last measurement failed; used by update only
 }
 
-// newDisk measures the volume once, so that Room is correct from the start.
+// newDisk measures the volume once, so that Full is correct from the start.
 func newDisk(dir string, log *slog.Logger) *disk {
 	d := &disk{dir: dir, log: log, measure: embedded.VolumeOf}
 	d.update()
 	return d
 }
 
-// Room returns an error while the volume is too full to accept records.
-func (d *disk) Room() error {
+// Full returns an error while the volume is too full to accept records.
+func (d *disk) Full() error {
 	if full := d.full.Load(); full != nil {
 		return *full
 	}
@@ -101,16 +101,16 @@ func watchDisk(p *telemetry.Process, dir string, queue *embedded.NATS) *disk {
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "logboom_standalone_queue_restarts_total", Help: "Restarts of the embedded queue after it was stuck."},
 			func() float64 { return float64(queue.Restarts()) }),
 	)
-	p.Health.Add("data volume", func(context.Context) error { return d.Room() })
+	p.Health.Add("data volume", func(context.Context) error { return d.Full() })
 	p.Go("data volume", d.run)
 	p.Go("canary of the queue", func(ctx context.Context) error {
-		return queue.Watch(ctx, embedded.CanaryConfig{Room: d.Room, Logger: p.Logger})
+		return queue.Watch(ctx, embedded.CanaryConfig{Room: d.Full, Logger: p.Logger})
 	})
 	return d
 }
 
 func (d *disk) fullGauge() float64 {
-	if d.Room() != nil {
+	if d.Full() != nil {
 		return 1
 	}
 	return 0

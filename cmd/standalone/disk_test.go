@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/embedded"
-	"github.com/logboom/logboom/pkg/ingest"
-	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
@@ -41,15 +39,12 @@ func TestDiskRefusesFrom85PercentAndLogsOnceEachWay(t *testing.T) {
 		out.Reset()
 		d.measure = func(string) (embedded.Volume, error) { return embedded.Volume{Used: step.used}, step.err }
 		d.update()
-		if err := ingest.RoomLeft(d); errors.Is(err, stream.ErrFull) != step.full || (err != nil) != step.full {
+		if err := d.Full(); (err != nil) != step.full {
 			t.Errorf("step %d: %v", i, err)
 		}
 		if lines := out.String(); !strings.Contains(lines, step.logged) || step.logged == "" && lines != "" {
 			t.Errorf("step %d logged %q, want %q", i, lines, step.logged)
 		}
-	}
-	if err := ingest.RoomLeft(nil); err != nil {
-		t.Errorf("without a disk: %v", err)
 	}
 }
 

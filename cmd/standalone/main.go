@@ -105,7 +105,7 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 	}
 	ingestAddr, err := ingest.Start(p, cfg.Intake, ingest.Connections{
 		Topology: engines.topology, Store: engines.store, Shared: engines.shared, Limiter: engines.limiter,
-		Room: engines.room,
+		DiskFull: engines.diskFull,
 	})
 	if err != nil {
 		return err

@@ -96,7 +96,7 @@ func TestIngestCachesTokensAndCountsQuotas(t *testing.T) {
 		t.Errorf("drop a token: %v", err)
 	}
 	limiter := quota.NewRedis(client, quota.Config{Timeout: patience})
-	_, err := limiter.Take(ctx, "p", quota.Limits{Rate: 100, DailyRecords: 1000, MonthlyBytes: 1 << 20}, 1, 10)
+	_, err := limiter.Charge(ctx, "p", quota.Limits{Rate: 100, DailyRecords: 1000, MonthlyBytes: 1 << 20}, 1, 10)
 	if stats := limiter.Stats(); err != nil || stats.RoundTrips == 0 || stats.Failures > 0 {
 		t.Errorf("quotas are not counted in Redis: %+v, %v", stats, err)
 	}

@@ -15,8 +15,8 @@ import (
 // Counters are the quotas' counters; quota.Limiter has them. They say
 // themselves whether something was lost since they were last whole.
 type Counters interface {
-	Whole(ctx context.Context) (bool, error)
-	MarkWhole(ctx context.Context) error
+	Complete(ctx context.Context) (bool, error)
+	MarkComplete(ctx context.Context) error
 	Restore(ctx context.Context, project string, l quota.Limits, used quota.Used) error
 }
 
@@ -65,7 +65,7 @@ func (r *restoration) run(ctx context.Context) error {
 }
 
 func (r *restoration) round(ctx context.Context) error {
-	whole, err := r.counters.Whole(ctx)
+	whole, err := r.counters.Complete(ctx)
 	if err != nil || whole {
 		return err
 	}
@@ -90,7 +90,7 @@ func (r *restoration) round(ctx context.Context) error {
 		after = page[len(page)-1].Name
 	}
 	r.logger.Info("quota counters rebuilt from usage", "projects", restored)
-	return r.counters.MarkWhole(ctx)
+	return r.counters.MarkComplete(ctx)
 }
 
 // changed counts what a project has sent against quotas that it has only now.

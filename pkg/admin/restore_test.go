@@ -47,13 +47,13 @@ func TestLostCountersAreRebuiltFromUsage(t *testing.T) {
 		}
 	}
 	var spent *quota.Exceeded
-	if _, err := limiter.Take(t.Context(), limited.ID, quota.Limits{DailyRecords: 100}, 1, 1); !errors.As(err, &spent) {
+	if _, err := limiter.Charge(t.Context(), limited.ID, quota.Limits{DailyRecords: 100}, 1, 1); !errors.As(err, &spent) {
 		t.Errorf("a project that has used its quota may send: %v", err)
 	}
-	if _, err := limiter.Take(t.Context(), plain.ID, quota.Limits{DailyRecords: 101}, 1, 1); err != nil {
+	if _, err := limiter.Charge(t.Context(), plain.ID, quota.Limits{DailyRecords: 101}, 1, 1); err != nil {
 		t.Errorf("a project with one record left may not send: %v", err)
 	}
-	if _, err := limiter.Take(t.Context(), plain.ID, quota.Limits{DailyRecords: 101}, 1, 1); !errors.As(err, &spent) {
+	if _, err := limiter.Charge(t.Context(), plain.ID, quota.Limits{DailyRecords: 101}, 1, 1); !errors.As(err, &spent) {
 		t.Errorf("a project that has used the default quota may send: %v", err)
 	}
 }
@@ -80,7 +80,7 @@ func TestQuotaThatIsSetLaterCountsWhatWasSentBefore(t *testing.T) {
 	}
 	r.changed(patient(t), changed)
 	var spent *quota.Exceeded
-	if _, err := limiter.Take(t.Context(), shop.ID, limits, 1, 1); !errors.As(err, &spent) {
+	if _, err := limiter.Charge(t.Context(), shop.ID, limits, 1, 1); !errors.As(err, &spent) {
 		t.Errorf("a project that has used its new quota may send: %v", err)
 	}
 }

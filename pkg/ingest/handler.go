@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -25,7 +26,7 @@ func (s *Server) receive(c echo.Context, p *protocol) error {
 	if err := s.quotaLeft(c, p, identity); err != nil {
 		return err
 	}
-	if err := RoomLeft(s.deps.Room); err != nil {
+	if err := s.diskFull(); err != nil {
 		return err
 	}
 	r := s.take(p, identity)
@@ -65,6 +66,19 @@ func (s *Server) receive(c echo.Context, p *protocol) error {
 	return p.accept(c, r, result)
 }
 
+// diskFull returns stream.ErrFull with the reason while the queue's disk takes
+// no more. The queue itself answers nothing once its disk is full. It is called
+// before the body is read, which would cost memory for nothing.
+func (s *Server) diskFull() error {
+	if s.deps.DiskFull == nil {
+		return nil
+	}
+	if err := s.deps.DiskFull(); err != nil {
+		return fmt.Errorf("%w: %w", stream.ErrFull, err)
+	}
+	return nil
+}
+
 // authenticate answers who sends, or why he may not.
 func (s *Server) authenticate(c echo.Context, p *protocol) (project.Identity, error) {
 	if s.deps.Health.Draining() {
@@ -88,7 +102,7 @@ func (s *Server) authenticate(c echo.Context, p *protocol) (project.Identity, er
 // How many records the body holds is not known then: it counts as one. Where
 // they are to be dropped, the body is read all the same, to count them.
 func (s *Server) quotaLeft(c echo.Context, p *protocol, identity project.Identity) error {
-	err := s.deps.Limiter.Spent(c.Request().Context(), identity.ProjectID, limits(identity))
+	err := s.deps.Limiter.Check(c.Request().Context(), identity.ProjectID, limits(identity))
 	if p.drops(identity, err) {
 		return nil
 	}
@@ -100,7 +114,7 @@ func (s *Server) quotaLeft(c echo.Context, p *protocol, identity project.Identit
 
 // takeQuota counts the request's records against the project's quotas.
 func (s *Server) takeQuota(c echo.Context, p *protocol, r *request, records int) (quota.Grant, error) {
-	grant, err := s.deps.Limiter.Take(c.Request().Context(), r.identity.ProjectID, limits(r.identity), records, r.size)
+	grant, err := s.deps.Limiter.Charge(c.Request().Context(), r.identity.ProjectID, limits(r.identity), records, r.size)
 	if err != nil && (!p.lossy || p.drops(r.identity, err)) {
 		s.drops.add(r.identity, reason(err), records, r.size)
 		s.metrics.dropped.WithLabelValues(reason(err)).Add(float64(records))

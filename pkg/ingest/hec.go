@@ -105,7 +105,7 @@ func (s *Server) hecHealth(c echo.Context) error {
 	switch {
 	case s.deps.Health.Draining():
 		return answerHEC(c.Response(), http.StatusServiceUnavailable, hecDraining)
-	case RoomLeft(s.deps.Room) != nil || !s.ready(c.Request()):
+	case s.diskFull() != nil || !s.ready(c.Request()):
 		return answerHEC(c.Response(), http.StatusServiceUnavailable, hecUnhealthy)
 	}
 	return answerHEC(c.Response(), http.StatusOK, hecHealthy)

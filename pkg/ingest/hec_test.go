@@ -335,10 +335,10 @@ func TestContainerLogsAreRefusedWhileTheQueueIsAway(t *testing.T) {
 		}
 	}
 	health(`{"text":"HEC is healthy","code":17}`, http.StatusOK)
-	b.server.deps.Room = crowded{}
+	b.server.deps.DiskFull = func() error { return errors.New("the volume is 90 % full") }
 	health(`{"text":"HEC is unhealthy, queues are full","code":18}`, http.StatusServiceUnavailable)
 	checkHEC(t, b.splunk(hecPath, `{"event":"x"}`), http.StatusServiceUnavailable, `{"text":"Server is busy","code":9}`)
-	b.server.deps.Room = nil
+	b.server.deps.DiskFull = nil
 	checkHEC(t, b.splunk(hecPath, `{"event":"x"}`), http.StatusOK, hecOK)
 	if err := b.nats.Stop(t.Context()); err != nil {
 		t.Fatal(err)

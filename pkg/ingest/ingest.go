@@ -40,8 +40,8 @@ type Publisher interface {
 
 // Limiter says whether a project may send; quota.Limiter does.
 type Limiter interface {
-	Spent(ctx context.Context, project string, l quota.Limits) error
-	Take(ctx context.Context, project string, l quota.Limits, records int, bytes int64) (quota.Grant, error)
+	Check(ctx context.Context, project string, l quota.Limits) error
+	Charge(ctx context.Context, project string, l quota.Limits, records int, bytes int64) (quota.Grant, error)
 	Refund(g quota.Grant, records int, bytes int64)
 }
 
@@ -85,7 +85,7 @@ type Deps struct {
 	Limiter   Limiter
 	Publisher Publisher
 	Letters   Burier
-	Room      Room // nil: nobody watches the disk
+	DiskFull  func() error // why the queue's disk takes no more, or nil; a nil func means that no disk is watched
 	Now       func() time.Time
 }
 

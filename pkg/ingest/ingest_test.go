@@ -505,15 +505,10 @@ func TestBearerSchemeIsCaseBlind(t *testing.T) {
 	}
 }
 
-// crowded is a disk without room, on purpose.
-type crowded struct{}
-
-func (crowded) Room() error { return errors.New("the volume is 90 % full") }
-
 func TestDiskWithoutRoomIsAnsweredBeforeTheBodyIsRead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
-	b.server.deps.Room = crowded{}
+	b.server.deps.DiskFull = func() error { return errors.New("the volume is 90 % full") }
 	checkProblem(t, b.post("/v1/logs/shop", "no gzip at all", "Content-Encoding", "gzip"), http.StatusServiceUnavailable, "queue_full")
 	if got := b.queued(t, "LOGS_0"); len(got) != 0 {
 		t.Fatalf("%d messages are on the queue", len(got))

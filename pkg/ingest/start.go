@@ -20,7 +20,7 @@ type Connections struct {
 	Store    *project.Store
 	Shared   project.Shared
 	Limiter  quota.Limiter
-	Room     Room // nil: the queue is on another machine, which watches its own disk
+	DiskFull func() error // why the queue's disk takes no more, or nil; nil where the queue watches its own disk
 }
 
 // Start composes the service from its settings and connections and adds its
@@ -41,7 +41,7 @@ func Start(p *telemetry.Process, settings config.Intake, conn Connections) (net.
 	}
 	server := New(FromSettings(settings), Deps{
 		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Auth: cache, Limiter: conn.Limiter, Publisher: publisher,
-		Letters: conn.Topology, Room: conn.Room, Now: time.Now,
+		Letters: conn.Topology, DiskFull: conn.DiskFull, Now: time.Now,
 	})
 	p.Logger.Info("ingest port open", "addr", listener.Addr().String())
 	p.Health.Add("queue", conn.Topology.Healthy)

@@ -41,10 +41,10 @@ func benchmark(b *testing.B, l Limiter, projects int) {
 
 func request(b *testing.B, l Limiter, project string) {
 	limits := Limits{Rate: 1 << 40, DailyRecords: 1 << 45, MonthlyBytes: 1 << 50}
-	if err := l.Spent(context.Background(), project, limits); err != nil {
+	if err := l.Check(context.Background(), project, limits); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := l.Take(context.Background(), project, limits, 10, 2000); err != nil {
+	if _, err := l.Charge(context.Background(), project, limits, 10, 2000); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -36,7 +36,7 @@ type fleetGrant struct {
 
 func (f *fleet) take(t *rapid.T, i int, n cost) {
 	by := f.members[i]
-	g, err := by.Take(context.Background(), f.project, f.limits, int(n.records), n.bytes)
+	g, err := by.Charge(context.Background(), f.project, f.limits, int(n.records), n.bytes)
 	if err != nil {
 		f.checkRefusal(t, by)
 		return
@@ -154,7 +154,7 @@ func TestRateLeasesNeverLetMoreThanTheBurstGather(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			by := members[rapid.IntRange(0, len(members)-1).Draw(t, "process")]
 			n := rapid.IntRange(0, int(limits.Rate)).Draw(t, "n")
-			g, err := by.Take(context.Background(), project, limits, n, 0)
+			g, err := by.Charge(context.Background(), project, limits, n, 0)
 			if err == nil {
 				passed, largest, last, lastSize = passed+n, max(largest, n), &g, n
 			}
@@ -229,7 +229,7 @@ type takers struct {
 func (p *takers) take(l Limiter) {
 	for {
 		asked, before := time.Since(p.began), p.passed.Load()
-		if _, err := l.Take(context.Background(), "busy~p", p.limits, p.batch, 0); err == nil {
+		if _, err := l.Charge(context.Background(), "busy~p", p.limits, p.batch, 0); err == nil {
 			p.passed.Add(int64(p.batch))
 		} else if p.refused(asked, before) {
 			return

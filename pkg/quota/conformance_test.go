@@ -41,8 +41,8 @@ var conformance = []struct {
 	run  func(t *testing.T, r *rig, project string)
 }{
 	{"NoLimitsTakeAnything", func(t *testing.T, r *rig, project string) {
-		g, err := r.limiter.Take(t.Context(), project, Limits{}, 1<<40, 1<<60)
-		if err != nil || g.State != (State{}) || r.limiter.Spent(t.Context(), project, Limits{}) != nil {
+		g, err := r.limiter.Charge(t.Context(), project, Limits{}, 1<<40, 1<<60)
+		if err != nil || g.State != (State{}) || r.limiter.Check(t.Context(), project, Limits{}) != nil {
 			t.Fatalf("%+v, %v", g, err)
 		}
 		if r.limiter.Stats().Projects != 0 {
@@ -74,7 +74,7 @@ var conformance = []struct {
 			if !taken(t, r.limiter, id, limits, 7, 7) || !taken(t, r.limiter, id, limits, 500, 500) {
 				t.Fatalf("%s: refused while something was left", quota)
 			}
-			if taken(t, r.limiter, id, limits, 1, 1) || !isExceeded(t, r.limiter.Spent(t.Context(), id, limits)) {
+			if taken(t, r.limiter, id, limits, 1, 1) || !isExceeded(t, r.limiter.Check(t.Context(), id, limits)) {
 				t.Fatalf("%s: not spent", quota)
 			}
 		}
@@ -89,13 +89,13 @@ var conformance = []struct {
 	}},
 	{"SpentSaysWhichQuotaAndUntilWhen", func(t *testing.T, r *rig, project string) {
 		limits := Limits{DailyRecords: 1, MonthlyBytes: 1}
-		if err := r.limiter.Spent(t.Context(), project, limits); err != nil {
+		if err := r.limiter.Check(t.Context(), project, limits); err != nil {
 			t.Fatal(err)
 		}
 		taken(t, r.limiter, project, limits, 1, 1)
 		var e *Exceeded
 		_, month := Windows(project, r.clock.Now())
-		if err := r.limiter.Spent(t.Context(), project, limits); !errors.As(err, &e) {
+		if err := r.limiter.Check(t.Context(), project, limits); !errors.As(err, &e) {
 			t.Fatal(err)
 		}
 		if e.Quota != MonthlyBytes || e.Limit != 1 || !e.Reset.Equal(month.End) || e.RetryAfter != month.End.Sub(r.clock.Now()) {
@@ -103,7 +103,7 @@ var conformance = []struct {
 		}
 	}},
 	{"StateIsThatOfTheQuotaClosestToItsEnd", func(t *testing.T, r *rig, project string) {
-		g, err := r.limiter.Take(t.Context(), project, Limits{Rate: 1000, DailyRecords: 1000, MonthlyBytes: 1 << 40}, 600, 1)
+		g, err := r.limiter.Charge(t.Context(), project, Limits{Rate: 1000, DailyRecords: 1000, MonthlyBytes: 1 << 40}, 600, 1)
 		day, _ := Windows(project, r.clock.Now())
 		if want := (State{DailyRecords, 1000, 400, day.End}); err != nil || g.State != want {
 			t.Fatalf("%+v, %v", g.State, err)
@@ -111,7 +111,7 @@ var conformance = []struct {
 	}},
 	{"RefundGivesBack", func(t *testing.T, r *rig, project string) {
 		limits := Limits{Rate: 1000, DailyRecords: 100, MonthlyBytes: 1000}
-		g, err := r.limiter.Take(t.Context(), project, limits, 100, 1000)
+		g, err := r.limiter.Charge(t.Context(), project, limits, 100, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ var conformance = []struct {
 	}},
 	{"RefundOfYesterdayLeavesTodayAlone", func(t *testing.T, r *rig, project string) {
 		limits := Limits{DailyRecords: 100}
-		g, err := r.limiter.Take(t.Context(), project, limits, 50, 0)
+		g, err := r.limiter.Charge(t.Context(), project, limits, 50, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,10 +170,10 @@ var conformance = []struct {
 		}
 	}},
 	{"CountersAreWholeOnceSomebodySaysSo", func(t *testing.T, r *rig, _ string) {
-		if err := r.limiter.MarkWhole(t.Context()); err != nil {
+		if err := r.limiter.MarkComplete(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if whole, err := r.limiter.Whole(t.Context()); err != nil || !whole {
+		if whole, err := r.limiter.Complete(t.Context()); err != nil || !whole {
 			t.Fatalf("%t, %v", whole, err)
 		}
 	}},

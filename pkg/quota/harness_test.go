@@ -126,7 +126,7 @@ func eventually(t testing.TB, holds func() bool) {
 // is neither yes nor *Exceeded.
 func taken(t testing.TB, l Limiter, project string, limits Limits, records int, bytes int64) bool {
 	t.Helper()
-	_, err := l.Take(t.Context(), project, limits, records, bytes)
+	_, err := l.Charge(t.Context(), project, limits, records, bytes)
 	return !isExceeded(t, err)
 }
 

@@ -88,7 +88,7 @@ func TestManyCallersTakeExactlyTheLimit(t *testing.T) {
 			for range 16 {
 				callers.Go(func() {
 					for {
-						g, err := limiter.Take(context.Background(), "p", Limits{DailyRecords: 30_000}, 2, 0)
+						g, err := limiter.Charge(context.Background(), "p", Limits{DailyRecords: 30_000}, 2, 0)
 						if err != nil {
 							return
 						}
@@ -148,7 +148,7 @@ func TestSpentProjectIsRefusedWithoutARoundTrip(t *testing.T) {
 	taken(t, limiter, "p", limits, 1, 0)
 	before := limiter.Stats().RoundTrips
 	for range 100 {
-		if !isExceeded(t, limiter.Spent(t.Context(), "p", limits)) || taken(t, limiter, "p", limits, 1, 0) {
+		if !isExceeded(t, limiter.Check(t.Context(), "p", limits)) || taken(t, limiter, "p", limits, 1, 0) {
 			t.Fatal("not spent")
 		}
 	}
@@ -156,7 +156,7 @@ func TestSpentProjectIsRefusedWithoutARoundTrip(t *testing.T) {
 		t.Errorf("%d round trips", trips)
 	}
 	clock.set(clock.Now().Add(newsAge))
-	if !isExceeded(t, limiter.Spent(t.Context(), "p", limits)) || limiter.Stats().RoundTrips != before+1 {
+	if !isExceeded(t, limiter.Check(t.Context(), "p", limits)) || limiter.Stats().RoundTrips != before+1 {
 		t.Errorf("%d round trips after a second", limiter.Stats().RoundTrips-before)
 	}
 }

@@ -108,8 +108,8 @@ func (t *tally) exceeded(now time.Time) *Exceeded {
 	return e
 }
 
-// Spent implements Limiter.
-func (m *Memory) Spent(_ context.Context, project string, l Limits) error {
+// Check implements Limiter.
+func (m *Memory) Check(_ context.Context, project string, l Limits) error {
 	if l = l.bounded(); l == (Limits{}) {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (m *Memory) Spent(_ context.Context, project string, l Limits) error {
 }
 
 // Take implements Limiter.
-func (m *Memory) Take(_ context.Context, project string, l Limits, records int, bytes int64) (Grant, error) {
+func (m *Memory) Charge(_ context.Context, project string, l Limits, records int, bytes int64) (Grant, error) {
 	if l = l.bounded(); l == (Limits{}) {
 		return Grant{project: project}, nil
 	}

@@ -50,8 +50,8 @@ func startLoad(t *testing.T, l Limiter, pause time.Duration) *load {
 
 func (load *load) once(ctx context.Context, l Limiter) {
 	began := load.awake.Time()
-	spent := l.Spent(ctx, loadProject, loadLimits)
-	_, err := l.Take(ctx, loadProject, loadLimits, 3, 3)
+	spent := l.Check(ctx, loadProject, loadLimits)
+	_, err := l.Charge(ctx, loadProject, loadLimits, 3, 3)
 	took := load.awake.Time() - began
 	if spent != nil || err != nil {
 		load.refused.Add(1)
@@ -238,17 +238,17 @@ func TestLostCountersAreNotWhole(t *testing.T) {
 	client := connect(t, server.URL(), patient)
 	limiters := []Limiter{NewMemory(Config{}), patientRedis(t, server, Config{})}
 	for _, l := range limiters {
-		if whole, err := l.Whole(t.Context()); err != nil || whole {
+		if whole, err := l.Complete(t.Context()); err != nil || whole {
 			t.Errorf("%T: new counters: %t, %v", l, whole, err)
 		}
-		if err := l.MarkWhole(t.Context()); err != nil {
+		if err := l.MarkComplete(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if whole, err := limiters[1].Whole(t.Context()); err != nil || whole {
+	if whole, err := limiters[1].Complete(t.Context()); err != nil || whole {
 		t.Errorf("flushed counters: %t, %v", whole, err)
 	}
 }
@@ -265,7 +265,7 @@ func TestWhatWasSpentStaysSpentWithoutRedis(t *testing.T) {
 	if got := takeAll(t, limiter, loadProject, limits, 1, 200); got != 40 {
 		t.Errorf("%d were taken of 40 that were left", got)
 	}
-	if !isExceeded(t, limiter.Spent(t.Context(), loadProject, limits)) {
+	if !isExceeded(t, limiter.Check(t.Context(), loadProject, limits)) {
 		t.Error("not spent")
 	}
 	if s := limiter.Stats(); !s.Away || s.Outages != 1 || s.Fallbacks == 0 || s.RefusedDailyRecords == 0 {

@@ -39,7 +39,7 @@ func runAsSpender() {
 	go func() { done <- limiter.Run(ctx) }()
 	total := 0
 	for size := 1; ; size = size%7 + 1 {
-		if _, err := limiter.Take(ctx, "shared~p", spenderLimits, size, int64(size)); err != nil {
+		if _, err := limiter.Charge(ctx, "shared~p", spenderLimits, size, int64(size)); err != nil {
 			break
 		}
 		total += size

@@ -130,13 +130,13 @@ type Used struct {
 // Limiter says whether projects may send. It is safe for concurrent use. Its
 // errors are *Exceeded and no other, except Restore's and Run's.
 type Limiter interface {
-	// Spent refuses a project that could send nothing at all now, before its
+	// Check refuses a project that could send nothing at all now, before its
 	// body is read.
-	Spent(ctx context.Context, project string, l Limits) error
+	Check(ctx context.Context, project string, l Limits) error
 
 	// Take counts a batch against every quota, or against none. While anything
 	// is left of each, the batch is taken whole.
-	Take(ctx context.Context, project string, l Limits, records int, bytes int64) (Grant, error)
+	Charge(ctx context.Context, project string, l Limits, records int, bytes int64) (Grant, error)
 
 	// Refund takes back all or part of a Grant whose records were not accepted
 	// after all. It may be called once for a record.
@@ -146,11 +146,11 @@ type Limiter interface {
 	// lowers one.
 	Restore(ctx context.Context, project string, l Limits, used Used) error
 
-	// Whole tells whether no counter was lost since MarkWhole was called.
-	Whole(ctx context.Context) (bool, error)
+	// Complete tells whether no counter was lost since MarkComplete was called.
+	Complete(ctx context.Context) (bool, error)
 
-	// MarkWhole says that every lost counter was restored.
-	MarkWhole(ctx context.Context) error
+	// MarkComplete says that every lost counter was restored.
+	MarkComplete(ctx context.Context) error
 
 	// Run does what is done in the background, until ctx ends; then it gives
 	// back what the process holds. Call it once, and end it after the last Take

@@ -67,9 +67,9 @@ func (r *Redis) locked(project string) *account {
 	}
 }
 
-// Spent implements Limiter. It asks Redis about a project that it has not met
+// Check implements Limiter. It asks Redis about a project that it has not met
 // before, and once a second about one whose day or month is spent.
-func (r *Redis) Spent(ctx context.Context, project string, l Limits) error {
+func (r *Redis) Check(ctx context.Context, project string, l Limits) error {
 	if l = l.bounded(); l == (Limits{}) {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (r *Redis) level(a *account) float64 {
 }
 
 // Take implements Limiter. Most are served from leases, in memory.
-func (r *Redis) Take(ctx context.Context, project string, l Limits, records int, bytes int64) (Grant, error) {
+func (r *Redis) Charge(ctx context.Context, project string, l Limits, records int, bytes int64) (Grant, error) {
 	if l = l.bounded(); l == (Limits{}) {
 		return Grant{project: project}, nil
 	}
