@@ -33,7 +33,7 @@ type settings struct {
 	DataDir          string     `default:"./data" help:"Folder of all data."`
 	ClickHouseURL    config.URL `name:"clickhouse-url" help:"A ClickHouse to use instead of the embedded one."`
 	ClickHouseEngine string     `name:"clickhouse-engine" help:"Path of the embedded engine's library. Default: where make engine has stored it."`
-	EngineDigest     string     `name:"clickhouse-engine-sha256" help:"SHA-256 of that library if it is not the pinned release."`
+	EngineDigest     string     `name:"clickhouse-engine-sha256" env:"LOGBOOM_CLICKHOUSE_ENGINE_SHA256" help:"SHA-256 of that library if it is not the pinned release."`
 	RedisURL         config.URL `help:"A Redis to use instead of caches in memory."`
 }
 
