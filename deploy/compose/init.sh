@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes .env and redis-users.acl with random passwords, once. What is there is
-# left as it is.
+# Writes .env and redis-users.acl with random passwords. Existing files are not
+# changed.
 set -eu
 cd "$(dirname "$0")"
 umask 077
@@ -9,7 +9,7 @@ secret() { head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'; }
 digest() { printf %s "$1" | sha256sum | cut -d' ' -f1; }
 
 if [ ! -e .env ]; then
-	# A letter before each: NATS would read one of digits alone as a number.
+	# Each begins with a letter, because NATS reads a password of digits as a number.
 	sed "s/^\(LOGBOOM_[A-Z_]*_PASSWORD\)=.*/\1=@/; s/^\(LOGBOOM_BOOTSTRAP_API_KEY\)=.*/\1=@/" example.env |
 		while IFS= read -r line; do
 			case $line in
@@ -18,12 +18,12 @@ if [ ! -e .env ]; then
 			*) echo "$line" ;;
 			esac
 		done >.env
-	echo "made $(pwd)/.env: the API key and the admin's password are in it"
+	echo "wrote $(pwd)/.env: it contains the API key and the admin's password"
 fi
 . ./.env
 if [ ! -e redis-users.acl ]; then
 	sed "s/@INGEST_SHA256@/$(digest "$LOGBOOM_REDIS_INGEST_PASSWORD")/; s/@ADMIN_SHA256@/$(digest "$LOGBOOM_REDIS_ADMIN_PASSWORD")/" \
 		../engines/redis-users.acl >redis-users.acl
-	chmod 644 redis-users.acl # digests only; the server runs as a user of its own
-	echo "made $(pwd)/redis-users.acl"
+	chmod 644 redis-users.acl # contains only digests; the server runs as another user
+	echo "wrote $(pwd)/redis-users.acl"
 fi

@@ -1,6 +1,6 @@
-// Command dashboards writes the Grafana dashboards beside its source; `make
-// dashboards` calls it. The files are for Grafana to import; change panels.go,
-// never them.
+// Command dashboards writes the Grafana dashboards into its own folder. `make
+// dashboards` calls it. Import the files into Grafana. To change them, change
+// panels.go.
 package main
 
 import (
@@ -44,8 +44,8 @@ type row struct {
 // panel is a graph over time of one or several queries.
 type panel struct {
 	title   string
-	about   string // what an operator would ask: what is this, when is it bad
-	unit    string // as Grafana calls it
+	about   string // what the panel shows and which values are bad
+	unit    string // Grafana's name of the unit
 	queries []query
 }
 
@@ -55,7 +55,7 @@ type query struct {
 
 func (b board) file() string { return b.uid + ".json" }
 
-// object is a JSON object of Grafana's.
+// object is a JSON object of Grafana.
 type object = map[string]any
 
 const (

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Lints the chart, renders it over a table of values, and checks every manifest
-# against the schemas of Kubernetes. No cluster is needed and nothing is
-# fetched but Go modules: test.sh HELM KUBECONFORM SCHEMAS
+# against the schemas of Kubernetes. It needs no cluster and downloads only Go
+# modules: test.sh HELM KUBECONFORM SCHEMAS
 set -eu
 cd "$(dirname "$0")"
 helm=$1 kubeconform=$2 schemas=$3
@@ -9,7 +9,7 @@ kubernetes=1.36.3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 
-# Helm tells of each link in the chart, on every run.
+# Helm logs each symbolic link in the chart on every run.
 quietly() { "$@" 2>"$work/err" || { grep -v 'found symbolic link' "$work/err" >&2; return 1; }; }
 
 quietly "$helm" lint --strict --kube-version $kubernetes logboom --set secret.existing=logboom >"$work/lint" || { cat "$work/lint"; exit 1; }
@@ -19,7 +19,7 @@ for values in values/*.yaml; do
 	apis=$(sed -n 's/^# apis: //p' "$values")
 	quietly "$helm" template release logboom --namespace logs --kube-version $kubernetes ${apis:+--api-versions $apis} -f "$values" >"$work/out.yaml" ||
 		{ echo "$name: does not render"; exit 1; }
-	# Kinds of operators are no part of Kubernetes' own description.
+	# Kubernetes' own description does not contain the kinds of operators.
 	"$kubeconform" -strict -summary -kubernetes-version $kubernetes -skip ScaledObject,PodMonitor,PrometheusRule \
 		-schema-location "$schemas/{{ .ResourceKind }}{{ .KindSuffix }}.json" "$work/out.yaml" || { echo "$name: not valid"; exit 1; }
 	sed -n 's/^# has: //p' "$values" | while read -r want; do
@@ -31,7 +31,7 @@ for values in values/*.yaml; do
 	echo "$name: passed"
 done
 
-# What has to be refused, with the name of what is wrong.
+# Settings that the chart must refuse. The error must name the wrong setting.
 refuse() { # refuse TEXT SETTINGS…
 	text=$1
 	shift
@@ -45,8 +45,8 @@ refuse secret.existing
 refuse /queue/replicas --set secret.existing=x --set queue.replicas=2
 refuse trustedProxies --set secret.existing=x --set 'admin.trustedProxies={0.0.0.0/0}'
 refuse NATS_URL --set secret.existing=x --set settings.NATS_URL=x
-# What is secret comes by reference alone, and what has a value of its own is not
-# set twice.
+# Secrets are only referenced. A setting that has a value of its own is not set
+# a second time.
 for name in NATS_URL REDIS_URL CLICKHOUSE_URL SECRET_KEY OLD_SECRET_KEYS OIDC_CLIENT_SECRET BOOTSTRAP_TOKEN SHARDS INGEST_ADDR STOP_TIMEOUT; do
 	refuse LOGBOOM_$name --set secret.existing=x --set settings.LOGBOOM_$name=x
 	refuse LOGBOOM_$name --set secret.existing=x --set admin.settings.LOGBOOM_$name=x

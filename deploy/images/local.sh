@@ -1,18 +1,18 @@
 #!/bin/sh
-# Makes images of the engines and of every process where no registry can be
-# reached: local/nats, local/redis, local/clickhouse (the embedded engine,
-# served), and local/logboom-<process>. The cluster's tests run with them.
-# Needs Docker, Go, a Redis server (Debian's redis-tools carries one) and the
-# library that `make engine` fetches; with a busybox on this machine the engines
-# can answer the health checks of deploy/compose. With names as arguments it
-# makes those alone: nats, redis, clickhouse, ingest, writer, notifier, admin.
+# Builds images of the engines and of every process without a registry:
+# local/nats, local/redis, local/clickhouse (the embedded engine as a server) and
+# local/logboom-<process>. The cluster's tests use them. It needs Docker, Go, a
+# Redis server (Debian's redis-tools contains one) and the library that `make
+# engine` downloads. If busybox is installed, the engines can answer the health
+# checks of deploy/compose. Arguments name the images to build: nats, redis,
+# clickhouse, ingest, writer, notifier, admin.
 set -eu
 cd "$(dirname "$0")/../.."
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/logboom-images-XXXXXX")
 trap 'rm -rf "$work"' EXIT INT TERM
 
-# libraries ROOT BINARY copies what a dynamic binary is linked with.
+# libraries ROOT BINARY copies the libraries that a dynamic binary needs.
 libraries() {
 	ldd "$2" | grep -o '/[^ ]*' | while read -r file; do
 		mkdir -p "$1$(dirname "$file")"
@@ -20,7 +20,7 @@ libraries() {
 	done
 }
 
-# root NAME makes an empty folder for the root of an image.
+# root NAME creates an empty folder for the root of an image.
 root() {
 	mkdir -p "$work/$1/usr/local/bin" "$work/$1/etc" "$work/$1/tmp" "$work/$1/data"
 	echo 'nonroot:x:65532:65532:nonroot:/:/sbin/nologin' >"$work/$1/etc/passwd"
@@ -28,7 +28,7 @@ root() {
 	echo "$work/$1"
 }
 
-# tools ROOT adds what health checks call.
+# tools ROOT adds the commands of health checks.
 tools() {
 	busybox=$(command -v busybox) || return 0
 	mkdir -p "$1/bin"
@@ -37,8 +37,8 @@ tools() {
 	for name in sh grep wget; do ln -s busybox "$1/bin/$name"; done
 }
 
-# import NAME ENTRYPOINT makes the image local/NAME of the folder; all of it
-# belongs to its user.
+# import NAME ENTRYPOINT creates the image local/NAME from the folder. Its user
+# owns all files.
 import() {
 	tar -C "$work/$1" --owner=65532 --group=65532 -c . |
 		docker import -c 'USER 65532:65532' -c "ENTRYPOINT $2" ${3:+-c "$3"} - "local/$1:latest" >/dev/null
@@ -79,8 +79,8 @@ clickhouse() {
 	import clickhouse '["/usr/local/bin/clickhouse"]' 'ENV LOGBOOM_CLICKHOUSE_ENGINE=/usr/local/lib/libchdb.so'
 }
 
-# process NAME is built as a release is, over an empty base: the same file, the
-# same user, the same entry point.
+# process NAME builds a process as in a release, on an empty base: the same file,
+# the same user, the same entry point.
 process() {
 	to=$(root "$1")
 	CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags='-s -w' -o "$to/usr/local/bin/logboom" "./cmd/$1"

@@ -34,7 +34,7 @@ var cases = map[string]struct{ fires, silent string }{
 		`logboom_writer_lag_seconds{stream="LOGS_0"} 300x30`,
 		`logboom_writer_lag_seconds{stream="LOGS_0"} 300 300 300 0x27`,
 	},
-	"LogboomStreamUnwatched": {`up{job="logs/logboom"} 1x30`, `logboom_writer_lag_seconds{stream="LOGS_0"} 0x30`},
+	"LogboomStreamsWithoutWriter": {`up{job="logs/logboom"} 1x30`, `logboom_writer_lag_seconds{stream="LOGS_0"} 0x30`},
 	"LogboomInsertsFail": {
 		`logboom_writer_failures_total{stream="LOGS_0",reason="timeout"} 0+60x30`,
 		`logboom_writer_failures_total{stream="LOGS_0",reason="timeout"} 7x30`,
@@ -55,14 +55,14 @@ var cases = map[string]struct{ fires, silent string }{
 		 logboom_ingest_request_duration_seconds_bucket{route="x",le="10"} 0+100x30
 		 logboom_ingest_request_duration_seconds_bucket{route="x",le="+Inf"} 0+100x30`,
 	},
-	"LogboomRedisAway": {
+	"LogboomRedisUnavailable": {
 		`logboom_ingest_quota_failures_total 0+60x30
 		 logboom_ingest_shared_cache_failures_total 0x30`,
 		`logboom_ingest_quota_failures_total 9x30
 		 logboom_ingest_shared_cache_failures_total 3x30`,
 	},
-	"LogboomTokensUnknowable": {`logboom_ingest_token_unavailable_total 0+3x30`, `logboom_ingest_token_unavailable_total 3x30`},
-	"LogboomAlertsBuried": {
+	"LogboomTokensUnverifiable": {`logboom_ingest_token_unavailable_total 0+3x30`, `logboom_ingest_token_unavailable_total 3x30`},
+	"LogboomAlertsUndelivered": {
 		`logboom_notifier_dropped_total{reason="gone"} 0x25 1x5`,
 		`logboom_notifier_dropped_total{reason="gone"} 2x40`,
 	},

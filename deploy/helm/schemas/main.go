@@ -1,10 +1,10 @@
-// Command schemas makes the JSON schemas that kubeconform checks manifests
-// against, of the OpenAPI description that Kubernetes' own source carries:
+// Command schemas writes the JSON schemas against which kubeconform checks
+// manifests. It reads the OpenAPI description in the source of Kubernetes:
 //
 //	schemas path/to/swagger.json folder
 //
-// There is one file a kind, named as kubeconform looks for it, with every
-// reference inlined and no field allowed that is not described.
+// It writes one file for each kind, with the name that kubeconform expects. All
+// references are inlined, and no field is allowed that is not described.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// object is a JSON object whose shape is not known.
+// object is a JSON object of any shape.
 type object = map[string]any
 
 func run(swagger, folder string) error {
@@ -62,8 +62,8 @@ func write(path string, schema any) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// fileNames are kind-group-version.json, or kind-version.json of the core, for
-// each kind that a definition is.
+// fileNames returns kind-group-version.json for each kind of a definition, or
+// kind-version.json for the kinds of the core group.
 func fileNames(definition object) []string {
 	kinds, _ := definition["x-kubernetes-group-version-kind"].([]any)
 	var names []string
@@ -79,8 +79,8 @@ func fileNames(definition object) []string {
 	return names
 }
 
-// inlined is a schema without references. A definition inside itself is let
-// through unchecked: only descriptions of custom resources hold themselves.
+// inlined returns a schema without references. A definition that contains itself
+// is not checked inside; only the description of custom resources does.
 func inlined(definitions map[string]object, value any, inside []string) any {
 	switch v := value.(type) {
 	case []any:
@@ -118,8 +118,8 @@ func inlinedObject(definitions map[string]object, v object, inside []string) any
 	return schema
 }
 
-// loosened is a definition that takes what the server takes: quantities and
-// ports may be numbers as well as text.
+// loosened returns a definition that accepts what the server accepts: quantities
+// and ports may be numbers or strings.
 func loosened(name string, definition object) object {
 	if strings.HasSuffix(name, ".api.resource.Quantity") || strings.HasSuffix(name, ".util.intstr.IntOrString") {
 		return object{"type": []any{"string", "number"}}

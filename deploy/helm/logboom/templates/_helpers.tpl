@@ -20,12 +20,12 @@ app.kubernetes.io/component: {{ .component }}
 {{ .root.Values.image.prefix }}{{ .component }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
 {{- end }}
 
-{{/* Whether any engine is the chart's own. */}}
+{{/* True if an engine is bundled. */}}
 {{- define "logboom.bundled" -}}
 {{- range .Values.bundled }}{{ if .enabled }}true{{ end }}{{ end -}}
 {{- end }}
 
-{{/* The Secret that holds a key: the operator's, or the chart's own for what is bundled. */}}
+{{/* The Secret that holds a key: the operator's Secret, or the chart's own for a bundled engine. */}}
 {{- define "logboom.bundledKey" -}}
 {{- $b := .root.Values.bundled -}}
 {{- if or (and (eq .key "nats-url") $b.nats.enabled) (and (eq .key "redis-url") $b.redis.enabled) (and (eq .key "clickhouse-url") $b.clickhouse.enabled) -}}
@@ -41,7 +41,7 @@ true
 {{ add .Values.drainSeconds .Values.stopSeconds 10 }}
 {{- end }}
 
-{{/* One address of an engine, from the Secret that has it. */}}
+{{/* The environment variable of an engine's address, from the Secret that holds it. */}}
 {{- define "logboom.secretEnv" -}}
 - name: LOGBOOM_{{ .name | upper | replace "-" "_" }}
   valueFrom:
@@ -58,7 +58,7 @@ true
       {{- end }}
 {{- end }}
 
-{{/* Environment of a process. */}}
+{{/* The environment of a process. */}}
 {{- define "logboom.env" -}}
 {{- $root := .root -}}
 {{- $component := .component -}}
@@ -78,7 +78,7 @@ true
 {{- end }}
 {{- end }}
 
-{{/* Settings of a process by name: the chart's own, under those of the values. */}}
+{{/* Settings of a process by name: the chart's own, overridden by those of the values. */}}
 {{- define "logboom.settings" -}}
 {{- $values := .root.Values -}}
 {{- $all := dict "LOGBOOM_SHARDS" $values.queue.shards "LOGBOOM_STREAM_BYTES" $values.queue.streamBytes "LOGBOOM_REPLICAS" $values.queue.replicas }}
@@ -98,13 +98,13 @@ true
 {{- $_ := set $all "GOMEMLIMIT" . }}
 {{- end }}
 {{- range $name, $value := mergeOverwrite $all (deepCopy $values.settings) (deepCopy (.process.settings | default dict)) }}
-{{- /* A number of a file is a float: 1000000 would be written 1e+06. */}}
+{{- /* Numbers in a values file are floats: 1000000 would be written as 1e+06. */}}
 {{ $name }}: {{ if and (kindIs "float64" $value) (eq $value (floor $value)) }}{{ printf "%.0f" $value | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
 {{- end }}
 {{- end }}
 
-{{/* What the collector of garbage aims at: nine tenths of the limit, where that
-is in whole Mi or Gi. */}}
+{{/* The soft memory limit of the Go runtime: nine tenths of the memory limit, if
+that is a whole number of Mi or Gi. */}}
 {{- define "logboom.memory" -}}
 {{- $limit := dig "limits" "memory" "" .process.resources | toString -}}
 {{- if regexMatch "^[0-9]+[MG]i$" $limit -}}
@@ -112,7 +112,7 @@ is in whole Mi or Gi. */}}
 {{- end -}}
 {{- end }}
 
-{{/* Where pods may be placed. */}}
+{{/* Where pods may run. */}}
 {{- define "logboom.placement" -}}
 {{- with .Values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
@@ -139,7 +139,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* KEDA where it is asked for, or there and told where Prometheus is. */}}
+{{/* True if KEDA is requested, or if it is installed and the address of Prometheus is set. */}}
 {{- define "logboom.keda" -}}
 {{- $k := .Values.writer.autoscaling.keda -}}
 {{- if eq $k.mode "on" -}}
