@@ -372,7 +372,7 @@ func newChat(t *testing.T) *webhooktest.Chat {
 	chat := webhooktest.Start(t, webhook.Mattermost, "")
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the chat took %+v and refused %v", chat.Got(), chat.Bad())
+			t.Logf("the chat took %+v and refused %v", chat.Messages(), chat.Refused())
 		}
 	})
 	return chat
@@ -382,7 +382,7 @@ func newChat(t *testing.T) *webhooktest.Chat {
 // that it may be a second copy counts where the first one did not come.
 func told(chat *webhooktest.Chat) (alerts int) {
 	came := map[string]bool{}
-	for _, message := range chat.Got() {
+	for _, message := range chat.Messages() {
 		if !message.Repeat || !came[message.ID] {
 			alerts += message.Count
 		}

@@ -38,10 +38,10 @@ func TestATestMessageSaysWhatBecameOfIt(t *testing.T) {
 	s := b.alerting(t, chat)
 	const path = "/api/v1/projects/shop/alerts/test"
 	answer := b.do(t, s, http.MethodPost, path, "")
-	if r := decoded[testResult](t, answer); answer.Code != http.StatusOK || r.State != "delivered" || r.Status != http.StatusOK || len(chat.Got()) != 1 {
-		t.Errorf("%d: %s; refused %v", answer.Code, answer.Body, chat.Bad())
+	if r := decoded[testResult](t, answer); answer.Code != http.StatusOK || r.State != "delivered" || r.Status != http.StatusOK || len(chat.Messages()) != 1 {
+		t.Errorf("%d: %s; refused %v", answer.Code, answer.Body, chat.Refused())
 	}
-	chat.Die()
+	chat.FailAlways()
 	answer = b.do(t, s, http.MethodPost, path, "")
 	if r := decoded[testResult](t, answer); r.State != "failed" || r.Status != http.StatusInternalServerError || r.Answer == "" || strings.Contains(answer.Body.String(), webhooktest.Secret) {
 		t.Errorf("%s", answer.Body)

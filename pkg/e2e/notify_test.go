@@ -45,9 +45,9 @@ func (s *system) alertsTo(t *testing.T, chat *webhooktest.Chat) (messages int) {
 		Answer string `json:"answer"`
 	}
 	a.decode(t, &result)
-	messages = len(chat.Got())
+	messages = len(chat.Messages())
 	if a.status != http.StatusOK || result.State != "delivered" || result.Status != http.StatusOK || result.Answer != "ok" || messages < 1 || messages > tries {
-		t.Fatalf("test message: answer %d: %s; refused: %v", a.status, a.body, chat.Bad())
+		t.Fatalf("test message: answer %d: %s; refused: %v", a.status, a.body, chat.Refused())
 	}
 	return messages
 }
@@ -94,13 +94,13 @@ func TestAlertsReachAChatThroughStandalone(t *testing.T) {
 	first := s.alertsTo(t, chat)
 	s.send(t, "events", `{"channel":"deploys","title":"quiet"}`, 1)
 	s.send(t, "events", `{"channel":"deploys","title":"v2 is <out> @everyone","notify":true,"icon":"🚀","tags":{"by":"ci"}}`, 1)
-	eventually(t, "the event is in the chat", func() bool { return len(chat.Got()) > first })
-	id := chat.Got()[first].ID
+	eventually(t, "the event is in the chat", func() bool { return len(chat.Messages()) > first })
+	id := chat.Messages()[first].ID
 	eventually(t, "its delivery is shown", func() bool {
 		d := s.deliveries(t)[id]
 		return d.State == "delivered" && d.Attempts >= chat.Requests()-first && d.Status == http.StatusOK
 	})
-	for _, got := range chat.Got()[first:] {
+	for _, got := range chat.Messages()[first:] {
 		if got.ID != id {
 			t.Errorf("the chat was told of %s, and only %s is to be told of", got.ID, id)
 		}
@@ -130,7 +130,7 @@ func TestKilledNotifiersLoseNoEvent(t *testing.T) {
 	}
 	running := []*process{start(), start()}
 	first := s.alertsTo(t, chat)
-	chat.Misbehave(webhooktest.Faults{Throttle: 3, Fail: 3, Reset: 3}) // each costs about a second: pauses are a user's here
+	chat.SetFaults(webhooktest.Faults{Throttle: 3, Fail: 3, Reset: 3}) // each costs about a second: pauses are a user's here
 	const events, kills = 60, 3
 	for i := range events {
 		s.send(t, "events", fmt.Sprintf(`{"channel":"load","title":"event %d","notify":true}`, i), 1)
@@ -151,7 +151,7 @@ func TestKilledNotifiersLoseNoEvent(t *testing.T) {
 		return ended == events
 	})
 	counted, seen := 0, map[string]bool{}
-	for _, got := range chat.Got()[first:] {
+	for _, got := range chat.Messages()[first:] {
 		if seen[got.ID] && !got.Repeat {
 			t.Errorf("%s came twice without saying so", got.ID)
 		}
@@ -160,8 +160,8 @@ func TestKilledNotifiersLoseNoEvent(t *testing.T) {
 		}
 		seen[got.ID] = true
 	}
-	if counted != events || len(chat.Bad()) != 0 {
-		t.Errorf("%d of %d events are in the chat; it refused %v", counted, events, chat.Bad())
+	if counted != events || len(chat.Refused()) != 0 {
+		t.Errorf("%d of %d events are in the chat; it refused %v", counted, events, chat.Refused())
 	}
 	for _, p := range running {
 		p.stop()

@@ -25,17 +25,17 @@ func TestManyEventsBecomeADigestThatSaysHowMany(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.PerWindow, w.cfg.Window = 5, 2*time.Second
 	p, chat := w.project(webhook.Discord, "")
-	chat.Misbehave(webhooktest.Faults{Fail: 100}) // until all wait
+	chat.SetFaults(webhooktest.Faults{Fail: 100}) // until all wait
 	for i := range 38 {
 		w.event(p, fmt.Sprintf("event %d", i), true)
 	}
 	n := w.start()
 	w.eventually("all wait", func() bool { return n.waiting(t) == 38 })
-	chat.Misbehave(webhooktest.Faults{})
+	chat.SetFaults(webhooktest.Faults{})
 	w.eventually("all of them", func() bool { return settled(w, p, 38) })
 	w.account(t, p, chat, 38)
-	got := chat.Got()
-	largest := slices.MaxFunc(got, func(a, b webhooktest.Got) int { return a.Count - b.Count })
+	got := chat.Messages()
+	largest := slices.MaxFunc(got, func(a, b webhooktest.Message) int { return a.Count - b.Count })
 	if len(got) > 6 || !strings.HasPrefix(largest.ID, "d-") || !strings.Contains(largest.Body, fmt.Sprintf("and %d more", largest.Count-15)) {
 		t.Errorf("%d messages, the largest is %s", len(got), largest.Body)
 	}
@@ -155,7 +155,7 @@ func TestADeadAddressIsGivenUpUntilItIsChanged(t *testing.T) {
 	w.setAddress(p, address+"?changed=1")
 	w.eventually("one of those after the change", func() bool { // it is noticed within a second
 		w.event(p, "after the change", true)
-		return len(w.chats[0].Got()) > 0
+		return len(w.chats[0].Messages()) > 0
 	})
 	w.secretFree(p)
 }
@@ -219,7 +219,7 @@ func TestLikeLogsAreOneMessageWithACount(t *testing.T) {
 		w.logs(quiet, "ERROR", 17, "nobody asked")
 	}
 	told := func() (storm, messages int) {
-		for _, g := range chat.Got() {
+		for _, g := range chat.Messages() {
 			if strings.Contains(g.Body, "timed out") {
 				messages++
 				n := 0
@@ -240,8 +240,8 @@ func TestLikeLogsAreOneMessageWithACount(t *testing.T) {
 	if most := 2 + int(time.Since(began)/w.cfg.GroupEvery); messages > most && !w.disturbed() {
 		t.Errorf("%d logs came in %d messages, not %d", n, messages, most)
 	}
-	if len(other.Got()) != 0 {
-		t.Errorf("a project that wants no logs got %d", len(other.Got()))
+	if len(other.Messages()) != 0 {
+		t.Errorf("a project that wants no logs got %d", len(other.Messages()))
 	}
 }
 
@@ -253,8 +253,8 @@ func TestLogsAreToldOfThoughTheRecordDidNotAnswer(t *testing.T) {
 	w.eventually("the first look is over", func() bool { return w.looks.Load() > 1 })
 	w.silence.Store(2)
 	w.logs(p, "ERROR", 17, "the only one")
-	w.eventually("it", func() bool { return len(chat.Got()) > 0 })
-	if got := chat.Got()[0]; !strings.Contains(got.Body, "the only one") || w.silence.Load() >= 0 {
+	w.eventually("it", func() bool { return len(chat.Messages()) > 0 })
+	if got := chat.Messages()[0]; !strings.Contains(got.Body, "the only one") || w.silence.Load() >= 0 {
 		t.Errorf("got %+v with %d questions left unanswered", got, w.silence.Load())
 	}
 }
@@ -273,8 +273,8 @@ func TestLogsRightAfterTheirSeverityWasSetAreToldOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.logs(*p, "ERROR", 17, "at once")
-		w.eventually("it", func() bool { return len(to.Got()) > 0 })
-		if got := to.Got()[0]; !strings.Contains(got.Body, "at once") || strings.Contains(got.Body, "before") {
+		w.eventually("it", func() bool { return len(to.Messages()) > 0 })
+		if got := to.Messages()[0]; !strings.Contains(got.Body, "at once") || strings.Contains(got.Body, "before") {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -329,12 +329,12 @@ func TestQuotaWarningsComeOnceAWindow(t *testing.T) {
 	for _, used := range []int64{10, 79, 80, 81, 99, 100, 150} {
 		warn(used)
 	}
-	w.eventually("two warnings", func() bool { return len(chat.Got()) == 2 })
+	w.eventually("two warnings", func() bool { return len(chat.Messages()) == 2 })
 	day.Start = day.Start.Add(24 * time.Hour)
 	warn(80)
-	w.eventually("that of the next window", func() bool { return len(chat.Got()) == 3 })
+	w.eventually("that of the next window", func() bool { return len(chat.Messages()) == 3 })
 	var texts []string
-	for _, g := range chat.Got() {
+	for _, g := range chat.Messages() {
 		texts = append(texts, g.Body)
 	}
 	for i, want := range []string{"80 %", "is spent", "80 %"} {

@@ -30,15 +30,15 @@ func TestAnEventThatAsksForItReachesItsChatOnceAndSoon(t *testing.T) {
 	}
 	w.start()
 	w.event(p, "the first", true)
-	w.eventually("the first", func() bool { return len(chat.Got()) == 1 })
+	w.eventually("the first", func() bool { return len(chat.Messages()) == 1 })
 	var waits []time.Duration
 	for i := range 9 {
 		w.event(p, "quiet", false)
 		w.event(silent, "nobody hears", true)
 		sent := time.Now()
 		w.event(p, fmt.Sprintf("event %d", i), true)
-		w.eventually("it", func() bool { return len(chat.Got()) >= i+2 })
-		waits = append(waits, chat.Got()[i+1].At.Sub(sent))
+		w.eventually("it", func() bool { return len(chat.Messages()) >= i+2 })
+		waits = append(waits, chat.Messages()[i+1].At.Sub(sent))
 	}
 	slices.Sort(waits)
 	t.Logf("from the queue's answer to the chat: median %s, longest %s", waits[len(waits)/2], waits[len(waits)-1])
@@ -51,11 +51,11 @@ func TestAnEventThatAsksForItReachesItsChatOnceAndSoon(t *testing.T) {
 		}
 		return len(found) == 10
 	})
-	if n := len(chat.Got()); n != 10 && !w.disturbed() {
+	if n := len(chat.Messages()); n != 10 && !w.disturbed() {
 		t.Errorf("10 events came as %d messages", n)
 	}
-	if len(w.deliveries(silent)) != 0 || len(chat.Bad()) != 0 {
-		t.Errorf("rows without an address: %v; refused %v", w.deliveries(silent), chat.Bad())
+	if len(w.deliveries(silent)) != 0 || len(chat.Refused()) != 0 {
+		t.Errorf("rows without an address: %v; refused %v", w.deliveries(silent), chat.Refused())
 	}
 	w.secretFree(p)
 }
@@ -84,7 +84,7 @@ func TestAnEventRightAfterItsAddressWasSetIsDelivered(t *testing.T) {
 					return false
 				}
 			}
-			return len(found) == i+1 && len(chat.Got()) > i
+			return len(found) == i+1 && len(chat.Messages()) > i
 		})
 		if err := w.store.ClearAlerts(t.Context(), p.Name); err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ type tally struct {
 	received int
 }
 
-func count(got []webhooktest.Got) tally {
+func count(got []webhooktest.Message) tally {
 	c, plain := tally{singles: map[string]int{}, digests: map[string]int{}}, map[string]int{}
 	for _, g := range got {
 		c.received++
@@ -145,11 +145,11 @@ func TestEveryEventIsDeliveredOnceOrCountedInADigestWhileNotifiersAreKilled(t *t
 	var projects []project.Project
 	for _, format := range formats {
 		p, chat := w.project(format, "")
-		chat.Misbehave(webhooktest.Faults{Throttle: 6, Fail: 6, Hang: 2, Reset: 4, Redirect: 4})
+		chat.SetFaults(webhooktest.Faults{Throttle: 6, Fail: 6, Hang: 2, Reset: 4, Redirect: 4})
 		projects = append(projects, p)
 	}
 	dead, deadChat := w.project(webhook.Mattermost, "")
-	deadChat.Die()
+	deadChat.FailAlways()
 	w.event(dead, "never arrives", true)
 
 	sending := make(chan struct{})
@@ -198,7 +198,7 @@ func settled(w *world, p project.Project, each int) bool {
 // twice said so, or was told by its id.
 func (w *world) account(t *testing.T, p project.Project, chat *webhooktest.Chat, each int) {
 	t.Helper()
-	took := count(chat.Got())
+	took := count(chat.Messages())
 	single, in := 0, map[string]int{}
 	for id, d := range w.deliveries(p) {
 		digest := strings.HasPrefix(id, "d-")
@@ -231,16 +231,16 @@ func (w *world) account(t *testing.T, p project.Project, chat *webhooktest.Chat,
 	if single != len(took.singles) || single+counted != each {
 		t.Errorf("%s: %d came singly (%d by the rows) and %d in digests, of %d", p.Name, len(took.singles), single, counted, each)
 	}
-	if bad := chat.Bad(); len(bad) != 0 {
+	if bad := chat.Refused(); len(bad) != 0 {
 		t.Errorf("%s refused %d: %.300s", p.Name, len(bad), bad[0])
 	}
-	inOrder(t, p, chat.Got())
+	inOrder(t, p, chat.Messages())
 	t.Logf("%-14s %4d messages: %4d events singly, %5d in %3d digests, %d sent again with a note", p.Name, took.received, single, counted, len(took.digests), took.repeats)
 }
 
 // inOrder checks that events came as they were sent, but for repeats, and for
 // what the service was late to take, after its repeat.
-func inOrder(t *testing.T, p project.Project, got []webhooktest.Got) {
+func inOrder(t *testing.T, p project.Project, got []webhooktest.Message) {
 	t.Helper()
 	last, seen := outbox.Place{}, map[string]bool{}
 	for _, g := range got {

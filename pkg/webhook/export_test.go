@@ -2,12 +2,12 @@ package webhook
 
 import "net/url"
 
-// Body is the body of a message, for tests that need no server.
+// Body returns the body of a message, for tests without a server.
 func Body(format Format, m Message) ([]byte, error) {
 	return payload(format, &url.URL{Path: "/services/x"}, url.Values{"chat_id": {"-1"}}, m)
 }
 
-// Check is what the guard says of a resolved address.
+// Check returns the guard's decision on a resolved address.
 func Check(allow AllowList, address string, secure bool) error {
 	return newGuard(allow, nil, defaultTimeout).check("tcp4", address, secure)
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Format is a chat service's way of taking a message.
+// Format is the form in which a chat service expects a message.
 type Format string
 
 // The formats.
 const (
-	Auto       Format = "auto" // told by the address
+	Auto       Format = "auto" // chosen by the address
 	Slack      Format = "slack"
 	Discord    Format = "discord"
 	Teams      Format = "teams"
@@ -20,28 +20,28 @@ const (
 	RocketChat Format = "rocketchat"
 	GoogleChat Format = "googlechat"
 	Telegram   Format = "telegram"
-	Generic    Format = "generic" // our JSON, signed: https://www.standardwebhooks.com
+	Generic    Format = "generic" // Logboom's own JSON, signed: https://www.standardwebhooks.com
 )
 
-// Why an address cannot be sent to.
+// Reasons why nothing can be sent to an address.
 var (
-	errRetired = errors.New("incoming webhooks of Office 365 connectors are retired: make a Teams workflow and use its address")
-	errNoChat  = errors.New("a Telegram address needs the chat: https://api.telegram.org/bot…/sendMessage?chat_id=…")
-	errAddress = errors.New("the address is not one that can be sent to")
+	errRetired = errors.New("incoming webhooks of Office 365 connectors are retired: create a Teams workflow and use its address")
+	errNoChat  = errors.New("a Telegram address must name the chat: https://api.telegram.org/bot…/sendMessage?chat_id=…")
+	errAddress = errors.New("the address is not a valid URL without credentials")
 )
 
-// shapes are how the addresses of services that run on anybody's host look.
+// Paths of services that run on any host.
 var (
 	discordPath    = regexp.MustCompile(`^/api(/v[0-9]+)?/webhooks/[0-9]+/`)
 	mattermostPath = regexp.MustCompile(`/hooks/[a-z0-9]{26}$`)
 	rocketChatPath = regexp.MustCompile(`/hooks/[^/]+/[^/]+$`)
 )
 
-// Resolve is the format that an address is sent to in: what was asked for, or
-// what its shape tells where that is Auto or empty.
-func Resolve(asked Format, address string) Format {
-	if asked != Auto && asked != "" {
-		return asked
+// Resolve returns the format to use for an address. If format is Auto or empty,
+// the form of the address decides.
+func Resolve(format Format, address string) Format {
+	if format != Auto && format != "" {
+		return format
 	}
 	u, err := url.Parse(address)
 	if err != nil {
@@ -76,15 +76,15 @@ func isOffice(host string) bool {
 	return host == "outlook.office.com" || strings.HasSuffix(host, ".webhook.office.com")
 }
 
-// Idempotent tells whether a message that is sent again under its ID arrives
-// once: the service, or a receiver of ours, knows the ID.
+// Idempotent reports whether a message that is sent twice with the same ID
+// arrives once, because the receiver recognises the ID.
 func (f Format) Idempotent() bool { return f == GoogleChat || f == Generic }
 
-// endpoint is where a message of the format is posted to.
+// endpoint returns the URL to which a message of the format is posted.
 func endpoint(format Format, address string, id string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || u.User != nil {
-		return nil, errAddress // the parser's error repeats the address
+		return nil, errAddress // the parser's error would show the address
 	}
 	query := u.Query()
 	switch {

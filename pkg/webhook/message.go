@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// Message is what people are to be told. Its texts are a sender's own: they are
-// cleaned and escaped here, by whoever writes a body, and need not be before.
+// Message is a message to people. Its texts may come from anybody: this package
+// cleans and escapes them when it builds a body.
 type Message struct {
 	ID       string    `json:"id"`      // the same for every attempt
 	Kind     string    `json:"kind"`    // event, logs, digest, quota or test
-	Project  string    `json:"project"` // its name
+	Project  string    `json:"project"` // the name of the project
 	Source   string    `json:"source,omitempty"`
 	Title    string    `json:"title"`
 	Text     string    `json:"text,omitempty"`
 	Icon     string    `json:"icon,omitempty"`
-	Severity string    `json:"severity,omitempty"` // info, warn or error: the colour
+	Severity string    `json:"severity,omitempty"` // info, warn or error; chooses the colour
 	Fields   []Field   `json:"fields,omitempty"`
-	Lines    []string  `json:"lines,omitempty"` // of a digest: one for each of the first
-	Count    int       `json:"count,omitempty"` // how many events or logs it stands for; 0: one
+	Lines    []string  `json:"lines,omitempty"` // of a digest: a line for each of the first alerts
+	Count    int       `json:"count,omitempty"` // how many events or logs the message stands for; 0 means 1
 	Time     time.Time `json:"time"`
 	Link     string    `json:"link,omitempty"`
 
-	// Repeat: an earlier attempt was never answered, so that this may be the
-	// second copy. A format that does not recognise the ID says so to people.
+	// Repeat is true if an earlier attempt was not answered, so that this may be
+	// the second copy. Unless the format recognises the ID, the message says so.
 	Repeat bool `json:"-"`
 }
 
-// Field is a key with its value.
+// Field is a key and its value.
 type Field struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
-// Bounds of what one message shows, in characters.
+// Bounds of a message, in characters or in items.
 const (
 	maxTitle      = 250
 	maxText       = 8000
@@ -47,8 +47,8 @@ const (
 	maxLink       = 500
 )
 
-// Bounded is the message cut to what is ever shown of it, so that it may be
-// kept while it waits.
+// Bounded returns the message with its texts cut to the bounds. It changes the
+// message's slices.
 func (m Message) Bounded() Message {
 	m.Title, m.Text = cut(m.Title, maxTitle), cut(m.Text, maxText)
 	m.Source, m.Icon = cut(m.Source, maxWord), cut(m.Icon, maxWord)
@@ -63,8 +63,8 @@ func (m Message) Bounded() Message {
 	return m
 }
 
-// cleaned is the message with texts that can neither command a screen nor call
-// anybody, whatever the service makes of them.
+// cleaned returns a copy of the message, cut to the bounds, whose texts can
+// neither control a screen nor mention a person in any service.
 func (m Message) cleaned() Message {
 	m.Fields, m.Lines = append([]Field(nil), m.Fields...), append([]string(nil), m.Lines...)
 	m = m.Bounded()
@@ -79,10 +79,10 @@ func (m Message) cleaned() Message {
 	if len(m.Link) > maxLink {
 		m.Link = ""
 	}
-	return m.Bounded() // what is written out takes more room
+	return m.Bounded() // an escape is longer than the character
 }
 
-// headline is the first line.
+// headline returns the first line.
 func (m *Message) headline() string {
 	if m.Icon == "" {
 		return m.Title
@@ -90,7 +90,7 @@ func (m *Message) headline() string {
 	return m.Icon + " " + m.Title
 }
 
-// body is what stands below it.
+// body returns the text below the headline.
 func (m *Message) body() string {
 	if len(m.Lines) == 0 {
 		return m.Text
@@ -105,10 +105,10 @@ func (m *Message) body() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// repeatNote tells people what an unanswered attempt may have done.
+// repeatNote warns people of a possible second copy.
 const repeatNote = "sent again: an earlier attempt was not answered"
 
-// footer is where it comes from, and what to look for it by.
+// footer returns the origin of the message and the ID to search for.
 func (m *Message) footer() string {
 	parts := []string{m.Project}
 	if m.Source != "" {
@@ -121,7 +121,7 @@ func (m *Message) footer() string {
 	return strings.Join(parts, " · ")
 }
 
-// colour is the message's colour as 0xRRGGBB.
+// colour returns the colour of the severity as 0xRRGGBB.
 func (m *Message) colour() int {
 	switch m.Severity {
 	case "error":

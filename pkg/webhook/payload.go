@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -9,11 +10,11 @@ import (
 	"time"
 )
 
-// maxBody bounds a request's body: what the smallest service takes.
+// maxBody bounds a request's body, in bytes: the limit of the strictest service.
 const maxBody = 64 << 10
 
-// payload is the body that carries a message in a format. Bodies are made of
-// structs only; no text of anybody is ever joined into JSON.
+// payload returns the body that carries a message in a format. Bodies are
+// encoded from structs only; no text is ever concatenated into JSON.
 func payload(format Format, address *url.URL, chat url.Values, m Message) ([]byte, error) {
 	m = m.cleaned()
 	var value any
@@ -22,7 +23,7 @@ func payload(format Format, address *url.URL, chat url.Values, m Message) ([]byt
 		if strings.Contains(address.Path, "/services/") {
 			value = slackBody(&m)
 		} else {
-			value = slackVariables(&m)
+			value = slackVariablesBody(&m)
 		}
 	case Discord:
 		value = discordBody(&m)
@@ -31,18 +32,18 @@ func payload(format Format, address *url.URL, chat url.Values, m Message) ([]byt
 	case Mattermost, RocketChat:
 		value = attachmentBody(format, &m)
 	case GoogleChat:
-		value = googleChatText{Text: composed(&m, 12_000, plainBytes, func(s string) string { return s })}
+		value = googleChatText{Text: compose(&m, 12_000, plainBytes, func(s string) string { return s })}
 	case Telegram:
 		value = telegramBody(&m, chat)
 	case Generic:
 		value = genericBody(&m)
 	default:
-		return nil, fmt.Errorf("format %q is not known", string(format))
+		return nil, fmt.Errorf("unknown format %q", string(format))
 	}
 	return encode(value)
 }
 
-// encode writes JSON without the escapes that are for HTML pages.
+// encode encodes JSON without the escapes for HTML pages.
 func encode(value any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -51,14 +52,14 @@ func encode(value any) ([]byte, error) {
 		return nil, err
 	}
 	if b.Len() > maxBody {
-		return nil, fmt.Errorf("the message comes to %d bytes, over %d", b.Len(), maxBody)
+		return nil, fmt.Errorf("the body has %d bytes, over the limit of %d", b.Len(), maxBody)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// composed is the message as one text of at most so many units. The link and
-// what stands around the text are fitted first, so that they always have room.
-func composed(m *Message, most int, in style, bold func(string) string) string {
+// compose returns the message as one text of a limited size. The headline, the
+// fields, the footer and the link are added first, so that they always fit.
+func compose(m *Message, limit int, in style, bold func(string) string) string {
 	head := bold(fit(m.headline(), 300, in))
 	var tail strings.Builder
 	for _, f := range m.Fields {
@@ -68,7 +69,7 @@ func composed(m *Message, most int, in style, bold func(string) string) string {
 	if m.Link != "" {
 		tail.WriteString("\n" + m.Link)
 	}
-	room := most - in.size(head) - in.size(tail.String()) - 1
+	room := limit - in.size(head) - in.size(tail.String()) - 1
 	if text := fit(m.body(), room, in); text != "" {
 		head += "\n" + text
 	}
@@ -78,7 +79,7 @@ func composed(m *Message, most int, in style, bold func(string) string) string {
 // slackMessage is https://api.slack.com/messaging/webhooks and
 // https://api.slack.com/reference/block-kit/blocks.
 type slackMessage struct {
-	Text   string       `json:"text"` // of notifications and old clients
+	Text   string       `json:"text"` // for notifications and old clients
 	Blocks []slackBlock `json:"blocks"`
 }
 
@@ -114,8 +115,8 @@ func slackBody(m *Message) slackMessage {
 	return slackMessage{Text: fit(m.headline(), 500, mrkdwn), Blocks: blocks}
 }
 
-// slackFlat is what a workflow's trigger takes: variables without structure.
-type slackFlat struct {
+// slackVariables is the body for a workflow's trigger: flat variables.
+type slackVariables struct {
 	ID      string `json:"id"`
 	Project string `json:"project"`
 	Source  string `json:"source"`
@@ -125,8 +126,8 @@ type slackFlat struct {
 	Link    string `json:"link"`
 }
 
-func slackVariables(m *Message) slackFlat {
-	return slackFlat{
+func slackVariablesBody(m *Message) slackVariables {
+	return slackVariables{
 		ID: m.ID, Project: m.Project, Source: m.Source, Title: fit(m.headline(), 300, mrkdwn), Text: fit(m.body(), 3000, mrkdwn),
 		Footer: fit(m.footer(), 1000, mrkdwn), Link: m.Link,
 	}
@@ -139,7 +140,7 @@ type discordMessage struct {
 	Mentions discordMentions `json:"allowed_mentions"`
 }
 
-// discordMentions allows none: parse must be there and empty.
+// discordMentions forbids mentions: parse must be present and empty.
 type discordMentions struct {
 	Parse []string `json:"parse"`
 }
@@ -164,26 +165,19 @@ type discordFooter struct {
 	Text string `json:"text"`
 }
 
-// discordBody stays under 6,000 characters in all: 256 + 2,600 + 10 × 210 + 400.
+// discordBody stays under 6,000 characters in total: 256 + 2,600 + 10 × 210 + 400.
 func discordBody(m *Message) discordMessage {
 	embed := discordEmbed{
 		Title: fit(m.headline(), 256, markdown), Description: fit(m.body(), 2600, markdown), URL: m.Link, Color: m.colour(),
 		Timestamp: m.Time.UTC().Format(time.RFC3339), Footer: discordFooter{cut(m.footer(), 400)},
 	}
 	for _, f := range m.Fields {
-		embed.Fields = append(embed.Fields, discordField{fit(or(f.Key, "-"), maxFieldKey, markdown), fit(or(f.Value, "-"), maxFieldValue, markdown), true})
+		embed.Fields = append(embed.Fields, discordField{fit(cmp.Or(f.Key, "-"), maxFieldKey, markdown), fit(cmp.Or(f.Value, "-"), maxFieldValue, markdown), true})
 	}
 	return discordMessage{Embeds: []discordEmbed{embed}, Mentions: discordMentions{Parse: []string{}}}
 }
 
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-// teamsMessage is a workflow's message with an adaptive card:
+// teamsMessage is the message of a workflow, with an adaptive card:
 // https://learn.microsoft.com/power-automate/teams/send-a-message-in-teams and
 // https://adaptivecards.io/explorer/AdaptiveCard.html.
 type teamsMessage struct {
@@ -225,8 +219,8 @@ type teamsOpen struct {
 	URL   string `json:"url"`
 }
 
-// teamsBody stays under 21 KB: its text is held to 4,000 bytes, and a line end,
-// the worst of them, takes four in JSON.
+// teamsBody stays under 21 KB: its text has at most 4,000 bytes, and the longest
+// escape, that of a line end, has four bytes in JSON.
 func teamsBody(m *Message) teamsMessage {
 	blocks := []teamsBlock{{Type: "TextBlock", Text: fit(m.headline(), 500, markdownBytes), Weight: "Bolder", Size: "Medium", Wrap: true}}
 	if text := fit(m.body(), 4000, markdownBytes); text != "" {
@@ -247,13 +241,13 @@ func teamsBody(m *Message) teamsMessage {
 	return teamsMessage{Type: "message", Attachments: []teamsAttachment{{"application/vnd.microsoft.card.adaptive", card}}}
 }
 
-// attachmentMessage is what Mattermost and Rocket.Chat take:
+// attachmentMessage is the message of Mattermost and Rocket.Chat:
 // https://developers.mattermost.com/integrate/reference/message-attachments and
 // https://docs.rocket.chat/docs/integrations.
 type attachmentMessage struct {
 	Text        string       `json:"text"`
-	Username    string       `json:"username,omitempty"` // Mattermost's
-	Alias       string       `json:"alias,omitempty"`    // Rocket.Chat's
+	Username    string       `json:"username,omitempty"` // Mattermost
+	Alias       string       `json:"alias,omitempty"`    // Rocket.Chat
 	Emoji       string       `json:"emoji,omitempty"`
 	Attachments []attachment `json:"attachments"`
 }
@@ -274,14 +268,14 @@ type attachmentField struct {
 	Short bool   `json:"short"`
 }
 
-// attachmentBody stays under Mattermost's 16,383 and Rocket.Chat's 5,000: the
-// texts of a message count together.
+// attachmentBody stays under the limits for all texts of a message together:
+// 16,383 characters in Mattermost and 5,000 in Rocket.Chat.
 func attachmentBody(format Format, m *Message) attachmentMessage {
-	most := 2000
+	limit := 2000
 	if format == Mattermost {
-		most = 7000
+		limit = 7000
 	}
-	a := attachment{Color: fmt.Sprintf("#%06x", m.colour()), Text: fit(m.body(), most, markdown)}
+	a := attachment{Color: fmt.Sprintf("#%06x", m.colour()), Text: fit(m.body(), limit, markdown)}
 	for _, f := range m.Fields {
 		a.Fields = append(a.Fields, attachmentField{fit(f.Key, maxFieldKey, markdown), fit(f.Value, maxFieldValue, markdown), true})
 	}
@@ -321,15 +315,15 @@ type telegramPreview struct {
 func telegramBody(m *Message, chat url.Values) telegramText {
 	body := telegramText{ChatID: chat.Get("chat_id"), Thread: chat.Get("message_thread_id"), Preview: telegramPreview{Disabled: true}}
 	if chat.Get("parse_mode") == "none" {
-		body.Text = composed(m, 4096, plain, func(s string) string { return s })
+		body.Text = compose(m, 4096, plain, func(s string) string { return s })
 		return body
 	}
 	body.ParseMode = "HTML"
-	body.Text = composed(m, 4096, html, func(s string) string { return "<b>" + s + "</b>" })
+	body.Text = compose(m, 4096, html, func(s string) string { return "<b>" + s + "</b>" })
 	return body
 }
 
-// genericMessage is the body that receivers of ours get.
+// genericMessage is the body of the generic format.
 type genericMessage struct {
 	ID       string            `json:"id"`
 	Type     string            `json:"type"` // logboom.event, .logs, .digest, .quota or .test

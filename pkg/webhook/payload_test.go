@@ -14,14 +14,14 @@ import (
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
 
-var update = flag.Bool("update", false, "write the golden payloads anew")
+var update = flag.Bool("update", false, "overwrite the golden payloads")
 
-// formats are those that a body is written in.
+// formats holds every format.
 var formats = []webhook.Format{
 	webhook.Slack, webhook.Discord, webhook.Teams, webhook.Mattermost, webhook.RocketChat, webhook.GoogleChat, webhook.Telegram, webhook.Generic,
 }
 
-// messages are those whose bodies are kept.
+// messages returns the messages whose bodies are in testdata.
 func messages() map[string]webhook.Message {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	return map[string]webhook.Message{
@@ -41,7 +41,7 @@ func messages() map[string]webhook.Message {
 	}
 }
 
-// post sends a message to a service of the test and gives the body that it took.
+// post sends a message to a chat of the test and returns the accepted body.
 func post(t *testing.T, format webhook.Format, m webhook.Message) []byte {
 	t.Helper()
 	signer := webhook.NewSigner("a key of the installation")
@@ -51,12 +51,12 @@ func post(t *testing.T, format webhook.Format, m webhook.Message) []byte {
 	}
 	chat := webhooktest.Start(t, format, secret)
 	r := senderTo(t, chat, webhook.Config{Signer: signer}).Deliver(t.Context(), webhook.Target{Address: chat.Address(), Format: format, ProjectID: "shop~1"}, m)
-	got := chat.Got()
+	got := chat.Messages()
 	if r.Outcome != webhook.Delivered || len(got) != 1 {
-		t.Fatalf("%s: %s %d, taken %d: %.300v", format, r.Outcome, r.Status, len(got), chat.Bad())
+		t.Fatalf("%s: %s %d, accepted %d: %.300v", format, r.Outcome, r.Status, len(got), chat.Refused())
 	}
 	if got[0].ID != m.ID || got[0].Repeat != (m.Repeat && !format.Idempotent()) {
-		t.Errorf("%s took %+v", format, got[0])
+		t.Errorf("%s accepted %+v", format, got[0])
 	}
 	return []byte(got[0].Body)
 }
@@ -71,7 +71,7 @@ func senderTo(t *testing.T, chat *webhooktest.Chat, cfg webhook.Config) *webhook
 	return webhook.NewSender(cfg)
 }
 
-func TestEachServiceTakesWhatIsWrittenForIt(t *testing.T) {
+func TestEachServiceAcceptsItsBody(t *testing.T) {
 	t.Parallel()
 	for _, format := range formats {
 		for name, m := range messages() {
@@ -92,7 +92,7 @@ func TestEachServiceTakesWhatIsWrittenForIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := pretty.String(); got != strings.TrimSuffix(string(want), "\n") {
-					t.Errorf("the body is not that of %s:\n%s", file, got)
+					t.Errorf("the body differs from %s:\n%s", file, got)
 				}
 			})
 		}
@@ -128,7 +128,7 @@ func TestLongTextsAreCutAndLeaveRoomForTheLink(t *testing.T) {
 	}
 }
 
-func TestAFormatIsToldByTheAddress(t *testing.T) {
+func TestResolveChoosesTheFormatByTheAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]webhook.Format{
 		"https://hooks.slack.com/services/T/B/x":                               webhook.Slack,
@@ -152,12 +152,12 @@ func TestAFormatIsToldByTheAddress(t *testing.T) {
 			t.Errorf("%s is %s, want %s", address, got, want)
 		}
 		if got := webhook.Resolve(webhook.Discord, address); got != webhook.Discord {
-			t.Errorf("%s: a format that was asked for became %s", address, got)
+			t.Errorf("%s: an explicit format became %s", address, got)
 		}
 	}
 }
 
-func FuzzEachServiceTakesAnyText(f *testing.F) {
+func FuzzEachServiceAcceptsAnyText(f *testing.F) {
 	f.Add("@everyone", "<!channel> \x1b[2J", "k", "v")
 	f.Add("\xff\xfe", "\u202e", "`", "]")
 	f.Fuzz(func(t *testing.T, title, text, key, value string) {

@@ -1,3 +1,15 @@
+// Package webhook delivers messages to chats. It builds the body for each
+// service, checks which addresses a webhook may reach, and interprets answers.
+//
+// It is the last part of an alert's path, behind the notifier's queue; admin
+// sends test messages with it. It stores nothing and retries nothing.
+//
+//	Message ─▶ clean ─▶ body of the format ─▶ guard of the connection ─▶ answer ─▶ Result
+//
+// What a newcomer would get wrong: an error does not mean that the message did
+// not arrive. If a request was sent and no answer came, nobody knows, and
+// Result.Unknown is true. Also, an address is a secret, because everybody who
+// has it can write to the chat. No Result, error or log line contains it.
 package webhook
 
 import (
@@ -18,26 +30,27 @@ import (
 	"time"
 )
 
-// Target is where messages go. Printing it shows no address.
+// Target is an address to which messages are sent. No print of it shows the
+// address.
 type Target struct {
 	Address   string // a secret
-	Format    Format // Auto or empty: told by the address
-	ProjectID string // whose secret signs, in the generic format
+	Format    Format // Auto or empty: chosen by the address
+	ProjectID string // the project whose secret signs the generic format
 }
 
-// String names the format only.
+// String returns the format and hides the address.
 func (t Target) String() string { return string(Resolve(t.Format, t.Address)) + " ***" }
 
-// GoString keeps %#v from printing the address.
+// GoString hides the address from %#v.
 func (t Target) GoString() string { return t.String() }
 
-// LogValue keeps slog from printing the address.
+// LogValue hides the address from slog.
 func (t Target) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// Config is for operators, and for tests.
+// Config configures a Sender.
 type Config struct {
-	Allow   AllowList     // whom webhooks may reach beside the public internet
-	Timeout time.Duration // of an attempt in all, half of it for the way to a connection; 0 means 10 s
+	Allow   AllowList     // hosts and networks that are allowed beside the public internet
+	Timeout time.Duration // of an attempt, half of it for the connection. 0 means 10 s
 	Signer  *Signer       // nil: the generic format is not signed
 
 	Resolver *net.Resolver  // nil: the system's
@@ -46,15 +59,15 @@ type Config struct {
 
 const defaultTimeout = 10 * time.Second
 
-// Sender delivers messages. It keeps nothing and may be used from many
-// goroutines.
+// Sender delivers messages. It keeps no state; any number of goroutines may use
+// it.
 type Sender struct {
 	timeout       time.Duration
 	signer        *Signer
 	plain, secure *http.Client
 }
 
-// NewSender makes a sender; it connects to nothing.
+// NewSender returns a sender. It does not connect to anything.
 func NewSender(cfg Config) *Sender {
 	s := &Sender{timeout: cfg.Timeout, signer: cfg.Signer}
 	if s.timeout <= 0 {
@@ -68,89 +81,84 @@ func NewSender(cfg Config) *Sender {
 	return s
 }
 
-// Deliver makes one attempt and says what became of it. In Telegram's case it
-// may take a second request: without markup where that is not understood, or
-// to the chat that the group has become.
+// Deliver makes one attempt and returns its result. For Telegram it may make a
+// second request: without markup if Telegram did not accept it, or to the new
+// chat of a group that was migrated.
 func (s *Sender) Deliver(ctx context.Context, t Target, m Message) Result {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	format := Resolve(t.Format, t.Address)
-	at, err := endpoint(format, t.Address, m.ID)
+	t.Format = Resolve(t.Format, t.Address)
+	to, err := endpoint(t.Format, t.Address, m.ID)
 	if err != nil {
 		return Result{Outcome: Refused, Detail: err.Error()}
 	}
-	m.Repeat = m.Repeat && !format.Idempotent()
-	chat := chatOf(format, t.Address)
-	r, said := s.attempt(ctx, t, format, at, chat, m)
-	if format == Telegram && r.Outcome == Rejected {
-		if again, ok := mended(chat, said); ok {
-			r, _ = s.attempt(ctx, t, format, at, again, m)
+	m.Repeat = m.Repeat && !t.Format.Idempotent()
+	chat := url.Values{}
+	if u, err := url.Parse(t.Address); err == nil && t.Format == Telegram {
+		chat = u.Query()
+	}
+	r, rep := s.attempt(ctx, t, to, chat, m)
+	if t.Format == Telegram && r.Outcome == Rejected {
+		if chat, ok := correctChat(chat, rep); ok {
+			r, _ = s.attempt(ctx, t, to, chat, m)
 		}
 	}
 	return r
 }
 
-// chatOf is what a Telegram address says in its query.
-func chatOf(format Format, address string) url.Values {
-	u, err := url.Parse(address)
-	if err != nil || format != Telegram {
-		return url.Values{}
-	}
-	return u.Query()
-}
-
-// mended is what to ask Telegram instead, where its answer says how.
-func mended(chat url.Values, said spoken) (url.Values, bool) {
-	again := url.Values{"chat_id": chat["chat_id"], "message_thread_id": chat["message_thread_id"]}
+// correctChat returns the corrected parameters for Telegram, if its answer says
+// how to correct them.
+func correctChat(chat url.Values, rep reply) (url.Values, bool) {
+	corrected := url.Values{"chat_id": chat["chat_id"], "message_thread_id": chat["message_thread_id"]}
 	switch {
-	case said.Parameters.MigrateTo != 0:
-		again.Set("chat_id", strconv.FormatInt(said.Parameters.MigrateTo, 10))
-	case strings.Contains(said.Description, "can't parse entities"):
-		again.Set("parse_mode", "none")
+	case rep.Parameters.MigrateTo != 0:
+		corrected.Set("chat_id", strconv.FormatInt(rep.Parameters.MigrateTo, 10))
+	case strings.Contains(rep.Description, "can't parse entities"):
+		corrected.Set("parse_mode", "none")
 	default:
 		return nil, false
 	}
-	return again, true
+	return corrected, true
 }
 
-// attempt is one request.
-func (s *Sender) attempt(ctx context.Context, t Target, format Format, at *url.URL, chat url.Values, m Message) (Result, spoken) {
-	body, err := payload(format, at, chat, m)
+// attempt makes one request.
+func (s *Sender) attempt(ctx context.Context, t Target, to *url.URL, chat url.Values, m Message) (Result, reply) {
+	body, err := payload(t.Format, to, chat, m)
 	if err != nil {
-		return Result{Outcome: Rejected, Detail: err.Error()}, spoken{}
+		return Result{Outcome: Rejected, Detail: err.Error()}, reply{}
 	}
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
-	request, err := s.request(ctx, t, format, at, m, body)
+	request, err := s.newRequest(ctx, t, to, m, body)
 	if err != nil {
-		return Result{Outcome: Refused, Detail: err.Error()}, spoken{}
+		return Result{Outcome: Refused, Detail: err.Error()}, reply{}
 	}
 	client := s.secure
-	if at.Scheme == "http" {
+	if to.Scheme == "http" {
 		client = s.plain
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return unanswered(t, err, sent.Load()), spoken{}
+		return failure(t, err, sent.Load()), reply{}
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxRead))
-	r := judge(format, response.StatusCode, response.Header, answer, time.Now())
+	r := classify(t.Format, response.StatusCode, response.Header, answer, time.Now())
 	if err != nil && r.Detail == "" {
-		r.Detail = "the answer broke off"
+		r.Detail = "the answer was incomplete"
 	}
-	r.Answer = harmless(t.Address, string(answer))
-	return r, listen(answer)
+	r.Answer = fit(clean(redact(t.Address, string(answer))), maxAnswer, plainBytes)
+	return r, decodeReply(answer)
 }
 
-func (s *Sender) request(ctx context.Context, t Target, format Format, at *url.URL, m Message, body []byte) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(body))
+func (s *Sender) newRequest(ctx context.Context, t Target, to *url.URL, m Message, body []byte) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, errAddress // the error repeats the address
+		return nil, errAddress // the error would show the address
 	}
 	request.Header.Set("Content-Type", "application/json; charset=utf-8")
 	request.Header.Set("User-Agent", "Logboom")
-	if format == Generic {
+	if t.Format == Generic {
 		if err := s.signer.sign(request.Header, t.ProjectID, m.ID, time.Now(), body); err != nil {
 			return nil, err
 		}
@@ -158,14 +166,14 @@ func (s *Sender) request(ctx context.Context, t Target, format Format, at *url.U
 	return request, nil
 }
 
-// unanswered is an attempt that came to no answer. The error of the client
-// repeats the address; what is inside of it does not.
-func unanswered(t Target, err error, sent bool) Result {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		err = wrapped.Err
+// failure returns the result of an attempt without an answer. The client's error
+// contains the address; the error that it wraps does not.
+func failure(t Target, err error, sent bool) Result {
+	var wrapper *url.Error
+	if errors.As(err, &wrapper) {
+		err = wrapper.Err
 	}
-	r := Result{Outcome: Failed, Detail: scrub(t.Address, err.Error()), Unknown: sent}
+	r := Result{Outcome: Failed, Detail: redact(t.Address, err.Error()), Unknown: sent}
 	var timeout net.Error
 	switch {
 	case errors.Is(err, ErrForbidden):
@@ -179,18 +187,9 @@ func unanswered(t Target, err error, sent bool) Result {
 	return r
 }
 
-// harmless is the beginning of an answer as it may be kept and shown.
-func harmless(address, answer string) string {
-	answer = clean(scrub(address, answer))
-	if len(answer) > maxAnswer {
-		answer = fit(answer, maxAnswer, plainBytes)
-	}
-	return answer
-}
-
-// scrub takes out of a text what is secret of an address: all behind the host,
-// and each longer part of it.
-func scrub(address, text string) string {
+// redact replaces the secret parts of an address in a text: everything behind
+// the host, and each longer part of it.
+func redact(address, text string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""

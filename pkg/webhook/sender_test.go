@@ -24,15 +24,15 @@ import (
 
 func message() webhook.Message { return messages()["event"] }
 
-// How long attempts may take: patience where the machine may be busy or stand
-// still, and not more than brief where the service never comes to an end.
+// Timeouts of attempts: patience where only a slow machine delays the answer,
+// brief where the service never finishes its answer.
 const (
 	patience = time.Minute
 	brief    = 10 * time.Second
 )
 
-// answering is a service that gives one answer, behind TLS, and a sender that
-// may reach it.
+// answering starts a service that always gives one answer, over TLS. The returned
+// function sends it a message.
 func answering(t *testing.T, format webhook.Format, answer http.HandlerFunc) func() webhook.Result {
 	t.Helper()
 	return answeringWithin(t, patience, format, answer)
@@ -41,7 +41,7 @@ func answering(t *testing.T, format webhook.Format, answer http.HandlerFunc) fun
 func answeringWithin(t *testing.T, timeout time.Duration, format webhook.Format, answer http.HandlerFunc) func() webhook.Result {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body) // or a sender that leaves is not noticed
+		body, err := io.ReadAll(r.Body) // else the server does not notice a client that leaves
 		if err != nil {
 			return
 		}
@@ -80,8 +80,8 @@ func TestAnswersMeanWhatTheServiceDocuments(t *testing.T) {
 		"slack 400 of a dead hook":   {format: webhook.Slack, status: 400, body: "no_active_hooks", want: webhook.Gone},
 		"slack archived":             {format: webhook.Slack, status: 410, body: "channel_is_archived", want: webhook.Gone},
 		"discord ok":                 {format: webhook.Discord, status: 204, want: webhook.Delivered},
-		"discord spent":              {format: webhook.Discord, status: 204, header: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset-After": "1.5"}, want: webhook.Delivered, min: 1500 * time.Millisecond, max: 1500 * time.Millisecond},
-		"discord left":               {format: webhook.Discord, status: 204, header: map[string]string{"X-RateLimit-Remaining": "4", "X-RateLimit-Reset-After": "1.5"}, want: webhook.Delivered},
+		"discord limit reached":      {format: webhook.Discord, status: 204, header: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset-After": "1.5"}, want: webhook.Delivered, min: 1500 * time.Millisecond, max: 1500 * time.Millisecond},
+		"discord limit not reached":  {format: webhook.Discord, status: 204, header: map[string]string{"X-RateLimit-Remaining": "4", "X-RateLimit-Reset-After": "1.5"}, want: webhook.Delivered},
 		"discord throttled":          {format: webhook.Discord, status: 429, body: `{"retry_after":0.65,"global":false}`, min: 650 * time.Millisecond, max: 650 * time.Millisecond},
 		"discord unknown webhook":    {format: webhook.Discord, status: 404, body: `{"code":10015}`, want: webhook.Gone},
 		"discord invalid form":       {format: webhook.Discord, status: 400, body: `{"code":50035}`, want: webhook.Rejected},
@@ -120,13 +120,13 @@ func TestAnswersMeanWhatTheServiceDocuments(t *testing.T) {
 				t.Errorf("%+v, want %v with %s to %s", r, c.want, c.min, c.max)
 			}
 			if r.Outcome != webhook.Delivered && r.Detail == "" {
-				t.Error("nobody is told why")
+				t.Error("the result has no reason")
 			}
 		})
 	}
 }
 
-func TestTelegramIsAskedAgainAsItAsksFor(t *testing.T) {
+func TestTelegramRequestsAreCorrectedOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ refusal, wanted string }{
 		"without markup":       {`{"ok":false,"error_code":400,"description":"Bad Request: can't parse entities"}`, `"chat_id":"-1","text":"🚀 v2.1`},
@@ -134,10 +134,10 @@ func TestTelegramIsAskedAgainAsItAsksFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var asked atomic.Int32
+			var requests atomic.Int32
 			r := answering(t, webhook.Telegram, func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body) // what is missing shows below
-				if asked.Add(1) == 1 {
+				body, _ := io.ReadAll(r.Body) // an incomplete body fails the test below
+				if requests.Add(1) == 1 {
 					w.WriteHeader(http.StatusBadRequest)
 					_, _ = io.WriteString(w, c.refusal)
 					return
@@ -147,14 +147,14 @@ func TestTelegramIsAskedAgainAsItAsksFor(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, `{"ok":true}`)
 			})()
-			if r.Outcome != webhook.Delivered || asked.Load() != 2 {
-				t.Errorf("%+v after %d requests", r, asked.Load())
+			if r.Outcome != webhook.Delivered || requests.Load() != 2 {
+				t.Errorf("%+v after %d requests", r, requests.Load())
 			}
 		})
 	}
 }
 
-func TestAbsurdServersCostLittleAndAreHarmless(t *testing.T) {
+func TestAbsurdAnswersAreBoundedAndHarmless(t *testing.T) {
 	t.Parallel()
 	wait := func(r *http.Request) { <-r.Context().Done() }
 	for name, c := range map[string]struct {
@@ -199,7 +199,7 @@ func TestAbsurdServersCostLittleAndAreHarmless(t *testing.T) {
 	}
 }
 
-func TestNothingShowsTheAddress(t *testing.T) {
+func TestTheAddressIsNeverShown(t *testing.T) {
 	t.Parallel()
 	echo := answering(t, webhook.Generic, func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "nothing at https://"+r.Host+r.URL.String()+" for "+webhooktest.Secret, http.StatusBadGateway)
@@ -226,7 +226,7 @@ func TestNothingShowsTheAddress(t *testing.T) {
 	}
 }
 
-// forbidden are addresses that no webhook may reach, each standing for a range.
+// forbidden holds addresses that no webhook may reach, one of each range.
 var forbidden = []string{
 	"0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.254", "127.0.0.1", "127.1.2.3", "169.254.169.254", "169.254.0.1",
 	"172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.0.170", "192.0.2.1", "192.168.0.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1",
@@ -240,6 +240,9 @@ func TestForbiddenAddressesAreRefusedInEveryForm(t *testing.T) {
 	t.Parallel()
 	sender := webhook.NewSender(webhook.Config{})
 	for _, text := range forbidden {
+		if err := webhook.Check(webhook.AllowList{}, net.JoinHostPort(text, "443"), true); !errors.Is(err, webhook.ErrForbidden) {
+			t.Errorf("%s: %v", text, err)
+		}
 		host := text
 		if strings.Contains(text, ":") {
 			host = "[" + text + "]"
@@ -263,8 +266,8 @@ func TestForbiddenAddressesAreRefusedInEveryForm(t *testing.T) {
 	}
 }
 
-// unroutable is a form of address that the machine itself refuses before it is
-// asked to connect; it reaches nobody either.
+// unroutable reports whether the operating system refused the address before the
+// guard saw it. Such an address is unreachable too.
 func unroutable(r webhook.Result) bool {
 	return r.Outcome == webhook.Failed && !r.Unknown && r.Status == 0
 }
@@ -291,22 +294,22 @@ func TestGuardLetsThePublicInternetAndTheAllowListThrough(t *testing.T) {
 	}
 	for _, entry := range []string{"chat.internal", "10.0.0.0/99", ":80", "chat.internal:", "https://chat.internal"} {
 		if _, err := webhook.ParseAllowList([]string{entry}); err == nil {
-			t.Errorf("%q was taken", entry)
+			t.Errorf("%q was accepted", entry)
 		}
 	}
 }
 
-func TestANameIsCheckedByWhatItResolvesToWhenItIsDialled(t *testing.T) {
+func TestTheResolvedAddressIsCheckedWhenConnecting(t *testing.T) {
 	t.Parallel()
 	var rebound atomic.Bool
 	names := startNames(t, func(name string) netip.Addr {
 		if name == "rebinding.example." && !rebound.Load() {
-			return netip.MustParseAddr("93.184.215.14") // what a check before the dial would see
+			return netip.MustParseAddr("93.184.215.14") // what a check before the connection would see
 		}
 		return netip.MustParseAddr("127.0.0.1")
 	})
 	if first, err := names.LookupNetIP(t.Context(), "ip4", "rebinding.example."); err != nil || first[0].Unmap().String() != "93.184.215.14" {
-		t.Fatalf("the first look-up gives %v: %v", first, err)
+		t.Fatalf("the first lookup returned %v: %v", first, err)
 	}
 	rebound.Store(true)
 	sender := webhook.NewSender(webhook.Config{Resolver: names, Timeout: patience})
@@ -318,8 +321,8 @@ func TestANameIsCheckedByWhatItResolvesToWhenItIsDialled(t *testing.T) {
 	}
 }
 
-// startNames is a resolver with a name server of its own, which answers every
-// question for an IPv4 address by asking.
+// startNames returns a resolver with its own name server, which answers every
+// question for an IPv4 address with a function.
 func startNames(t *testing.T, answer func(name string) netip.Addr) *net.Resolver {
 	t.Helper()
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -344,7 +347,7 @@ func startNames(t *testing.T, answer func(name string) netip.Addr) *net.Resolver
 	}}
 }
 
-// answerName writes a DNS answer (RFC 1035) to a question of one name.
+// answerName returns a DNS answer (RFC 1035) to a question for one name.
 func answerName(question []byte, answer func(name string) netip.Addr) []byte {
 	name, at := "", 12
 	for question[at] != 0 {
@@ -364,7 +367,7 @@ func answerName(question []byte, answer func(name string) netip.Addr) []byte {
 	return out
 }
 
-func TestSignaturesHoldForEachKeyAndProject(t *testing.T) {
+func TestSignaturesAreValidForEachKeyAndProject(t *testing.T) {
 	t.Parallel()
 	signer := webhook.NewSigner("new key", "old key")
 	for key, project := range map[string]string{"new key": "shop~1", "old key": "shop~1"} {
@@ -378,7 +381,7 @@ func TestSignaturesHoldForEachKeyAndProject(t *testing.T) {
 			t.Errorf("%s: %+v", key, r)
 		}
 		if r := sender.Deliver(t.Context(), webhook.Target{Address: chat.Address(), Format: webhook.Generic, ProjectID: "other~2"}, message()); r.Outcome == webhook.Delivered {
-			t.Errorf("another project's signature holds")
+			t.Errorf("another project's signature is valid")
 		}
 	}
 	if secret, err := webhook.NewSigner().Secret("shop~1"); secret != "" || err != nil {

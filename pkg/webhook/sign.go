@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// Signer signs what receivers of the generic format get, by the rules of
-// https://www.standardwebhooks.com. Each project has a secret of its own, which
-// is derived from the installation's key and so kept nowhere; a key that was
-// changed goes on signing beside the new one until it is taken away.
+// Signer signs messages of the generic format, by the rules of
+// https://www.standardwebhooks.com. The secret of each project is derived from
+// the installation's key and stored nowhere. After a change of key, messages are
+// signed with both keys until the old one is removed from the settings.
 type Signer struct {
 	keys []string // the first is the current one
 }
 
-// NewSigner takes the installation's keys, the current one first. They are
-// base64 of either alphabet, padded or not: one key is one key, however it is
-// spelled.
+// NewSigner returns a signer with the installation's keys, the current one first.
+// The keys are base64 in either alphabet, padded or not; all spellings of a key
+// are the same key.
 func NewSigner(keys ...string) *Signer {
 	s := &Signer{}
 	for _, key := range keys {
@@ -33,8 +33,8 @@ func NewSigner(keys ...string) *Signer {
 	return s
 }
 
-// Open makes the signer of the installation's keys, and a sender that uses it
-// and may reach whom the entries of an operator's allow-list name.
+// Open returns a signer with the installation's keys, and a sender that signs
+// with it and may reach the hosts and networks of an operator's allow-list.
 func Open(allow []string, keys ...string) (*Sender, *Signer, error) {
 	list, err := ParseAllowList(allow)
 	if err != nil {
@@ -46,8 +46,8 @@ func Open(allow []string, keys ...string) (*Sender, *Signer, error) {
 
 const secretBytes = 32
 
-// Secret is the project's signing secret as its receivers are given it, empty
-// where the installation has no key.
+// Secret returns the project's signing secret in the form that its receivers
+// need, or "" if the installation has no key.
 func (s *Signer) Secret(projectID string) (string, error) {
 	if len(s.keys) == 0 {
 		return "", nil
@@ -67,7 +67,8 @@ func derive(key, projectID string) ([]byte, error) {
 	return secret, nil
 }
 
-// sign sets the three headers, with one signature for each key.
+// sign sets the three headers of a signed message, with one signature for each
+// key.
 func (s *Signer) sign(header http.Header, projectID, id string, at time.Time, body []byte) error {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	var signatures []string

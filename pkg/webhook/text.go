@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// breaker is a zero-width space: put behind the character that begins a
-// mention or a link, it leaves the text readable and means nothing.
+// breaker is a zero-width space. Behind the character that begins a mention or a
+// link, it leaves the text readable and disables the mention.
 const breaker = "\u200b"
 
-// clean makes a sender's text harmless wherever it is shown: characters that a
-// terminal or a screen obeys are written out, and what begins a mention, in
-// any of the services, is broken.
+// clean makes a text harmless wherever it is shown. It escapes control
+// characters, and disables whatever begins a mention or a link in any of the
+// services.
 func clean(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n")
 	var b strings.Builder
@@ -24,9 +24,9 @@ func clean(s string) string {
 			b.WriteByte('\n')
 		case r == '\t':
 			b.WriteByte(' ')
-		case commands(r):
+		case isControl(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
-		case r == '@' && !strings.HasPrefix(rest, " "), r == '<' && begins(rest):
+		case r == '@' && !strings.HasPrefix(rest, " "), r == '<' && beginsLink(rest):
 			b.WriteRune(r)
 			b.WriteString(breaker)
 		default:
@@ -36,14 +36,14 @@ func clean(s string) string {
 	return b.String()
 }
 
-// cleanLine is clean for what is to stay on one line.
+// cleanLine cleans a text and makes it one line.
 func cleanLine(s string) string {
 	return strings.TrimSpace(strings.ReplaceAll(clean(s), "\n", " "))
 }
 
-// commands lists C0, DEL, C1, line separators, and the controls of the writing
-// direction, which make a text look like another one.
-func commands(r rune) bool {
+// isControl reports whether a character is in C0, DEL, C1, a line separator, or a
+// control of the writing direction, which can make a text look like another one.
+func isControl(r rune) bool {
 	switch {
 	case r < ' ', 0x7f <= r && r <= 0x9f, r == 0x2028, r == 0x2029:
 		return true
@@ -51,9 +51,10 @@ func commands(r rune) bool {
 	return unicode.Is(unicode.Bidi_Control, r)
 }
 
-// begins tells whether a "<" in front of the text is a mention or a link in one
-// of the services: <!here>, <@id>, <#id>, <users/all>, <at>, <https://…|…>.
-func begins(rest string) bool {
+// beginsLink reports whether "<" and the text behind it begin a mention or a link
+// in one of the services: <!here>, <@id>, <#id>, <users/all>, <at>,
+// <https://…|…>.
+func beginsLink(rest string) bool {
 	rest = strings.ToLower(rest[:min(len(rest), 8)])
 	for _, start := range []string{"!", "@", "#", "users/", "at>", "http", "mailto:"} {
 		if strings.HasPrefix(rest, start) {
@@ -63,21 +64,20 @@ func begins(rest string) bool {
 	return false
 }
 
-// cut is the first characters of a text, with an ellipsis where it goes on.
-func cut(s string, most int) string { return fit(s, most, plain) }
+// cut cuts a text to a number of characters and marks the cut with an ellipsis.
+func cut(s string, limit int) string { return fit(s, limit, plain) }
 
-// style is how a service's text is written.
+// style says how a service escapes and measures text.
 type style struct {
 	escape func(rune) string
-	size   func(string) int // as the service counts
+	size   func(string) int // in the unit of the service's limits
 }
 
-// plain text has nothing to escape. Characters beyond the basic plane count
-// twice, as some services do: safe with all of them.
-var plain = style{func(r rune) string { return string(r) }, units}
+// plain escapes nothing. It counts UTF-16 code units, as some services do; the
+// count is never lower than that of the others.
+var plain = style{func(r rune) string { return string(r) }, utf16Length}
 
-// units counts UTF-16 code units.
-func units(s string) int {
+func utf16Length(s string) int {
 	n := 0
 	for _, r := range s {
 		n++
@@ -88,28 +88,28 @@ func units(s string) int {
 	return n
 }
 
-func bytesOf(s string) int { return len(s) }
+func byteLength(s string) int { return len(s) }
 
-// fit escapes a text and cuts it to the size, never inside of an escape.
-func fit(s string, most int, in style) string {
+// fit escapes a text and cuts it to a size, but never inside an escape.
+func fit(s string, limit int, in style) string {
 	const ellipsis = "…"
 	var b strings.Builder
-	used, room := 0, 0 // room: up to where an ellipsis still fits
+	used, last := 0, 0 // last: the end of the text that leaves room for an ellipsis
 	for _, r := range s {
 		escaped := in.escape(r)
 		n := in.size(escaped)
-		if used+n > most {
-			return b.String()[:room] + ellipsis
+		if used+n > limit {
+			return b.String()[:last] + ellipsis
 		}
 		b.WriteString(escaped)
-		if used += n; used+in.size(ellipsis) <= most {
-			room = b.Len()
+		if used += n; used+in.size(ellipsis) <= limit {
+			last = b.Len()
 		}
 	}
 	return b.String()
 }
 
-// escaping is an escape of single characters.
+// escaping returns a function that escapes single characters.
 func escaping(pairs map[rune]string) func(rune) string {
 	return func(r rune) string {
 		if escaped, ok := pairs[r]; ok {
@@ -122,15 +122,15 @@ func escaping(pairs map[rune]string) func(rune) string {
 // The styles of the services.
 var (
 	// https://api.slack.com/reference/surfaces/formatting#escaping
-	mrkdwn = style{escaping(map[rune]string{'&': "&amp;", '<': "&lt;", '>': "&gt;"}), units}
+	mrkdwn = style{escaping(map[rune]string{'&': "&amp;", '<': "&lt;", '>': "&gt;"}), utf16Length}
 	// https://core.telegram.org/bots/api#html-style
-	html = style{escaping(map[rune]string{'&': "&amp;", '<': "&lt;", '>': "&gt;", '"': "&quot;"}), units}
-	// Markdown of Discord, Mattermost, Rocket.Chat and adaptive cards: what can
-	// make a link, hide a text or change its form.
-	markdown = style{markdownEscape, units}
-	// The same for a limit in bytes.
-	markdownBytes = style{markdownEscape, bytesOf}
-	plainBytes    = style{plain.escape, bytesOf}
+	html = style{escaping(map[rune]string{'&': "&amp;", '<': "&lt;", '>': "&gt;", '"': "&quot;"}), utf16Length}
+	// Markdown of Discord, Mattermost, Rocket.Chat and adaptive cards: escapes
+	// whatever can make a link, hide a text or change its form.
+	markdown = style{markdownEscape, utf16Length}
+	// The same, with limits in bytes.
+	markdownBytes = style{markdownEscape, byteLength}
+	plainBytes    = style{plain.escape, byteLength}
 )
 
 func markdownEscape(r rune) string {

@@ -1,6 +1,5 @@
-// Package webhooktest stands in for the chat services in tests: a server for
-// each format that checks what it gets as strictly as the real one documents,
-// and that misbehaves when it is told to.
+// Package webhooktest plays the chat services in tests. A Chat checks messages as
+// strictly as the service documents, and fails on request.
 package webhooktest
 
 import (
@@ -22,46 +21,46 @@ import (
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
-// Secret is part of every address that a Chat gives: it must show up nowhere.
+// Secret is part of the address of every Chat. It must never be shown.
 const Secret = "canary-7f3a9c2e"
 
-// Got is a message that the service took.
-type Got struct {
+// Message is a message that the service accepted.
+type Message struct {
 	ID     string
-	Count  int  // how many alerts a digest stands for; 1 for what is no digest
-	Repeat bool // people were told that it may be a second copy
+	Count  int  // how many alerts a digest stands for; else 1
+	Repeat bool // the message says that it may be a second copy
 	Body   string
 	At     time.Time
 }
 
-// Chat is one service.
+// Chat is a server that plays one service.
 type Chat struct {
 	Format webhook.Format
 	server *httptest.Server
-	secret string // of signatures; "": they are not checked
+	secret string // for checking signatures; "": they are not checked
 	path   string
 
 	mu       sync.Mutex
-	got      []Got
-	bad      []string
-	known    map[string]bool // ids of formats that recognise a repeat
+	messages []Message
+	refused  []string
+	known    map[string]bool // the IDs of accepted messages
 	faults   Faults
 	random   *rand.Rand
 	requests int
-	dead     bool
+	failing  bool
 }
 
-// Faults are chances out of a hundred.
+// Faults holds the probability of each fault, in percent.
 type Faults struct {
 	Throttle, Fail, Hang, Reset, Redirect int
 }
 
-// Start runs a service until the test ends. Signatures are checked against
-// secret, unless it is empty.
+// Start starts a service, which runs until the test ends. It checks signatures
+// against secret, unless secret is empty.
 func Start(t testing.TB, format webhook.Format, secret string) *Chat {
 	t.Helper()
 	c := &Chat{Format: format, secret: secret, path: paths[format], known: map[string]bool{}, random: rand.New(rand.NewPCG(1, uint64(len(format))))}
-	c.server = httptest.NewTLSServer(http.HandlerFunc(c.serve))
+	c.server = httptest.NewTLSServer(http.HandlerFunc(c.Serve))
 	t.Cleanup(c.server.Close)
 	return c
 }
@@ -77,73 +76,99 @@ var paths = map[webhook.Format]string{
 	webhook.Generic:    "/in/" + Secret,
 }
 
-// Address is where the service takes messages.
+// Address returns the address to which messages are sent.
 func (c *Chat) Address() string { return c.server.URL + c.path }
 
-// URL is the address without its secret part.
+// URL returns the address without its secret part.
 func (c *Chat) URL() string { return c.server.URL }
 
-// Serve answers a request that came in elsewhere.
-func (c *Chat) Serve(w http.ResponseWriter, r *http.Request) { c.serve(w, r) }
+// Serve answers a request, which may have come to another server.
+func (c *Chat) Serve(w http.ResponseWriter, r *http.Request) {
+	name, accept := c.chooseFault()
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		return
+	}
+	if name == "hang" || name == "reset" {
+		if accept {
+			_ = c.receive(r, body)
+		}
+		c.breakOff(name, r)
+	}
+	switch name {
+	case "throttle":
+		c.throttle(w)
+	case "fail":
+		http.Error(w, "internal error at "+r.URL.String(), http.StatusInternalServerError)
+	case "redirect":
+		http.Redirect(w, r, "http://169.254.169.254/latest/meta-data", http.StatusFound)
+	default:
+		if err := c.receive(r, body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		c.confirm(w)
+	}
+}
 
-// HostPort is for allow-lists.
+// HostPort returns the address in the form of an allow-list.
 func (c *Chat) HostPort() string { return c.server.Listener.Addr().String() }
 
-// Roots trust the servers of these tests.
+// Roots returns certificates that trust the servers of these tests.
 func (c *Chat) Roots() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(c.server.Certificate())
 	return pool
 }
 
-// Certificate is what its servers show, in PEM: for processes that are to trust
-// them by SSL_CERT_FILE.
+// Certificate returns the server's certificate in PEM form, for processes that
+// trust it through SSL_CERT_FILE.
 func (c *Chat) Certificate() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.server.Certificate().Raw})
 }
 
-// Misbehave makes some of the requests fail from now on.
-func (c *Chat) Misbehave(f Faults) {
+// SetFaults makes some of the requests fail from now on.
+func (c *Chat) SetFaults(f Faults) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faults = f
 }
 
-// Die makes every request fail with 500 from now on.
-func (c *Chat) Die() {
+// FailAlways makes every request fail with 500 from now on.
+func (c *Chat) FailAlways() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dead = true
+	c.failing = true
 }
 
-// Got is what it took so far, in order.
-func (c *Chat) Got() []Got {
+// Messages returns the messages accepted so far, in order.
+func (c *Chat) Messages() []Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]Got(nil), c.got...)
+	return append([]Message(nil), c.messages...)
 }
 
-// Bad is what was wrong with messages that it refused.
-func (c *Chat) Bad() []string {
+// Refused returns, for each refused message, what was wrong with it.
+func (c *Chat) Refused() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]string(nil), c.bad...)
+	return append([]string(nil), c.refused...)
 }
 
-// Requests is how many it was asked.
+// Requests returns the number of requests so far.
 func (c *Chat) Requests() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.requests
 }
 
-// fault is what happens to a request: nothing, or one of the faults; after
-// tells whether the message is taken all the same.
-func (c *Chat) fault() (name string, after bool) {
+// chooseFault returns the fault of the next request, or "". accept reports whether
+// the message is accepted nevertheless.
+func (c *Chat) chooseFault() (name string, accept bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests++
-	if c.dead {
+	if c.failing {
 		return "fail", false
 	}
 	draw := c.random.IntN(100)
@@ -158,36 +183,9 @@ func (c *Chat) fault() (name string, after bool) {
 	return "", true
 }
 
-func (c *Chat) serve(w http.ResponseWriter, r *http.Request) {
-	name, after := c.fault()
-	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	if err != nil {
-		return
-	}
-	if name == "hang" || name == "reset" {
-		if after {
-			_ = c.take(r, body)
-		}
-		c.silence(name, r)
-	}
-	switch name {
-	case "throttle":
-		c.throttle(w)
-	case "fail":
-		http.Error(w, "internal error at "+r.URL.String(), http.StatusInternalServerError)
-	case "redirect":
-		http.Redirect(w, r, "http://169.254.169.254/latest/meta-data", http.StatusFound)
-	default:
-		if err := c.take(r, body); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		c.accept(w)
-	}
-}
-
-// silence ends a request without an answer: at once, or when its sender gives up.
-func (c *Chat) silence(name string, r *http.Request) {
+// breakOff ends a request without an answer: at once, or when its client gives
+// up.
+func (c *Chat) breakOff(name string, r *http.Request) {
 	if name == "hang" {
 		select {
 		case <-r.Context().Done():
@@ -197,7 +195,7 @@ func (c *Chat) silence(name string, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// throttle asks to be left alone, in the service's own way.
+// throttle asks the client to pause, in the form of the service.
 func (c *Chat) throttle(w http.ResponseWriter) {
 	answer := ""
 	switch c.Format {
@@ -218,8 +216,8 @@ func (c *Chat) throttle(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// accept answers as the service does when all is well.
-func (c *Chat) accept(w http.ResponseWriter) {
+// confirm answers as the service does after it accepted a message.
+func (c *Chat) confirm(w http.ResponseWriter) {
 	switch c.Format {
 	case webhook.Discord:
 		w.WriteHeader(http.StatusNoContent)
@@ -234,79 +232,80 @@ func (c *Chat) accept(w http.ResponseWriter) {
 	}
 }
 
-// footer is where a message names itself; in Markdown its marks are escaped.
+// footer finds the ID at the end of a message; digest the count of a digest.
 var (
 	footer = regexp.MustCompile(`Z · ((?:[a-z]-)?[0-9a-z-]+)( · sent again)?`)
 	digest = regexp.MustCompile(`([0-9]+) alerts`)
 )
 
-// take checks a message and keeps it.
-func (c *Chat) take(r *http.Request, body []byte) error {
+// receive checks a message and stores it.
+func (c *Chat) receive(r *http.Request, body []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	got, err := c.read(r, body)
+	m, err := c.parse(r, body)
 	if err != nil {
-		c.bad = append(c.bad, err.Error())
+		c.refused = append(c.refused, err.Error())
 		return err
 	}
-	if c.Format.Idempotent() && c.known[got.ID] {
+	if c.Format.Idempotent() && c.known[m.ID] {
 		return nil
 	}
-	c.known[got.ID] = true
-	c.got = append(c.got, got)
+	c.known[m.ID] = true
+	c.messages = append(c.messages, m)
 	return nil
 }
 
-func (c *Chat) read(r *http.Request, body []byte) (Got, error) {
+func (c *Chat) parse(r *http.Request, body []byte) (Message, error) {
 	if r.Method != http.MethodPost || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
-		return Got{}, fmt.Errorf("%s %s", r.Method, r.Header.Get("Content-Type"))
+		return Message{}, fmt.Errorf("%s %s", r.Method, r.Header.Get("Content-Type"))
 	}
 	if !strings.HasPrefix(c.path, r.URL.Path) {
-		return Got{}, fmt.Errorf("path %s", r.URL.Path)
+		return Message{}, fmt.Errorf("path %s", r.URL.Path)
 	}
 	if err := Check(c.Format, body); err != nil {
-		return Got{}, err
+		return Message{}, err
 	}
 	if c.Format == webhook.Telegram && r.URL.RawQuery != "" {
-		return Got{}, fmt.Errorf("the chat is in the address: %s", r.URL.RawQuery)
+		return Message{}, fmt.Errorf("the URL contains the chat: %s", r.URL.RawQuery)
 	}
-	got := Got{Count: 1, Body: string(body), At: time.Now()}
+	m := Message{Count: 1, Body: string(body), At: time.Now()}
 	if c.Format == webhook.Generic {
-		return c.readGeneric(r, got)
+		return c.parseGeneric(r, m)
 	}
 	var text strings.Builder
 	collect(&text, body)
 	found := footer.FindStringSubmatch(text.String())
 	if found == nil {
-		return Got{}, fmt.Errorf("no id in %s", body)
+		return Message{}, fmt.Errorf("no id in %s", body)
 	}
-	got.ID, got.Repeat = found[1], found[2] != ""
-	if count := digest.FindStringSubmatch(text.String()); count != nil && strings.HasPrefix(got.ID, "d-") {
-		got.Count, _ = strconv.Atoi(count[1]) // it is digits
+	m.ID, m.Repeat = found[1], found[2] != ""
+	if count := digest.FindStringSubmatch(text.String()); count != nil && strings.HasPrefix(m.ID, "d-") {
+		m.Count, _ = strconv.Atoi(count[1]) // it is digits
 	}
-	if c.Format == webhook.GoogleChat && r.URL.Query().Get("requestId") != got.ID {
-		return Got{}, fmt.Errorf("requestId %q of message %s", r.URL.Query().Get("requestId"), got.ID)
+	if c.Format == webhook.GoogleChat && r.URL.Query().Get("requestId") != m.ID {
+		return Message{}, fmt.Errorf("requestId %q of message %s", r.URL.Query().Get("requestId"), m.ID)
 	}
-	return got, nil
+	return m, nil
 }
 
-// readGeneric is what a receiver of ours does: check the signature first.
-func (c *Chat) readGeneric(r *http.Request, got Got) (Got, error) {
-	if c.secret != "" && !signed(c.secret, r.Header, got.Body) {
-		return Got{}, fmt.Errorf("signature %q", r.Header.Get("webhook-signature"))
+// parseGeneric does what a receiver of the generic format does. It checks the
+// signature first.
+func (c *Chat) parseGeneric(r *http.Request, m Message) (Message, error) {
+	if c.secret != "" && !verify(c.secret, r.Header, m.Body) {
+		return Message{}, fmt.Errorf("signature %q", r.Header.Get("webhook-signature"))
 	}
 	var body struct {
 		ID    string `json:"id"`
 		Count int    `json:"count"`
 	}
-	if err := json.Unmarshal([]byte(got.Body), &body); err != nil {
-		return Got{}, err
+	if err := json.Unmarshal([]byte(m.Body), &body); err != nil {
+		return Message{}, err
 	}
-	if got.ID = body.ID; r.Header.Get("webhook-id") != body.ID {
-		return Got{}, fmt.Errorf("webhook-id %q of message %s", r.Header.Get("webhook-id"), body.ID)
+	if m.ID = body.ID; r.Header.Get("webhook-id") != body.ID {
+		return Message{}, fmt.Errorf("webhook-id %q of message %s", r.Header.Get("webhook-id"), body.ID)
 	}
 	if strings.HasPrefix(body.ID, "d-") {
-		got.Count = body.Count
+		m.Count = body.Count
 	}
-	return got, nil
+	return m, nil
 }

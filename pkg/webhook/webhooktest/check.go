@@ -22,100 +22,101 @@ import (
 // object is a JSON object that is checked.
 type object = map[string]any
 
-// rule is what a service takes in one field.
+// rule says what a service accepts in one field.
 type rule struct {
-	most     int             // characters, as UTF-16 counts them; 0: not text
-	required bool            // there and not empty
-	items    map[string]rule // of a list's objects, or of an object
+	max      int             // length in UTF-16 code units; 0: the field is not text
+	required bool            // present and not empty
+	items    map[string]rule // the fields of an object, or of each object of a list
 	maxItems int
 }
 
-// rules are the bodies that the services document, with their limits.
+// rules holds the bodies that the services document, with their limits.
 var rules = map[webhook.Format]map[string]rule{
 	webhook.Slack: {
-		"text": {most: 40_000, required: true},
+		"text": {max: 40_000, required: true},
 		"blocks": {required: true, maxItems: 50, items: map[string]rule{
-			"type":     {most: 30, required: true},
-			"text":     {items: map[string]rule{"type": {most: 30, required: true}, "text": {most: 3000, required: true}}},
-			"fields":   {maxItems: 10, items: map[string]rule{"type": {most: 30, required: true}, "text": {most: 2000, required: true}}},
-			"elements": {maxItems: 10, items: map[string]rule{"type": {most: 30, required: true}, "text": {most: 3000, required: true}}},
+			"type":     {max: 30, required: true},
+			"text":     {items: map[string]rule{"type": {max: 30, required: true}, "text": {max: 3000, required: true}}},
+			"fields":   {maxItems: 10, items: map[string]rule{"type": {max: 30, required: true}, "text": {max: 2000, required: true}}},
+			"elements": {maxItems: 10, items: map[string]rule{"type": {max: 30, required: true}, "text": {max: 3000, required: true}}},
 		}},
 	},
 	webhook.Discord: {
-		"content": {most: 2000},
+		"content": {max: 2000},
 		"embeds": {maxItems: 10, items: map[string]rule{
-			"title": {most: 256, required: true}, "description": {most: 4096}, "url": {most: 2048}, "color": {}, "timestamp": {most: 40},
-			"fields": {maxItems: 25, items: map[string]rule{"name": {most: 256, required: true}, "value": {most: 1024, required: true}, "inline": {}}},
-			"footer": {items: map[string]rule{"text": {most: 2048, required: true}}},
+			"title": {max: 256, required: true}, "description": {max: 4096}, "url": {max: 2048}, "color": {}, "timestamp": {max: 40},
+			"fields": {maxItems: 25, items: map[string]rule{"name": {max: 256, required: true}, "value": {max: 1024, required: true}, "inline": {}}},
+			"footer": {items: map[string]rule{"text": {max: 2048, required: true}}},
 		}},
 		"allowed_mentions": {required: true, items: map[string]rule{"parse": {}}},
 	},
 	webhook.Teams: {
-		"type": {most: 20, required: true},
+		"type": {max: 20, required: true},
 		"attachments": {required: true, maxItems: 1, items: map[string]rule{
-			"contentType": {most: 60, required: true},
+			"contentType": {max: 60, required: true},
 			"content": {required: true, items: map[string]rule{
-				"$schema": {most: 100, required: true}, "type": {most: 20, required: true}, "version": {most: 5, required: true},
+				"$schema": {max: 100, required: true}, "type": {max: 20, required: true}, "version": {max: 5, required: true},
 				"body": {required: true, maxItems: 20, items: map[string]rule{
-					"type": {most: 20, required: true}, "text": {most: 10_000}, "weight": {most: 10}, "size": {most: 10}, "isSubtle": {}, "wrap": {},
-					"facts": {maxItems: 20, items: map[string]rule{"title": {most: 300}, "value": {most: 1000}}},
+					"type": {max: 20, required: true}, "text": {max: 10_000}, "weight": {max: 10}, "size": {max: 10}, "isSubtle": {}, "wrap": {},
+					"facts": {maxItems: 20, items: map[string]rule{"title": {max: 300}, "value": {max: 1000}}},
 				}},
-				"actions": {maxItems: 1, items: map[string]rule{"type": {most: 20, required: true}, "title": {most: 20, required: true}, "url": {most: 600, required: true}}},
+				"actions": {maxItems: 1, items: map[string]rule{"type": {max: 20, required: true}, "title": {max: 20, required: true}, "url": {max: 600, required: true}}},
 			}},
 		}},
 	},
-	webhook.Mattermost: {"text": {most: 16_383, required: true}, "username": {most: 64}, "attachments": {maxItems: 5, items: attachmentRules}},
-	webhook.RocketChat: {"text": {most: 5000, required: true}, "alias": {most: 64}, "emoji": {most: 64}, "attachments": {maxItems: 5, items: attachmentRules}},
-	webhook.GoogleChat: {"text": {most: 32_000, required: true}},
+	webhook.Mattermost: {"text": {max: 16_383, required: true}, "username": {max: 64}, "attachments": {maxItems: 5, items: attachmentRules}},
+	webhook.RocketChat: {"text": {max: 5000, required: true}, "alias": {max: 64}, "emoji": {max: 64}, "attachments": {maxItems: 5, items: attachmentRules}},
+	webhook.GoogleChat: {"text": {max: 32_000, required: true}},
 	webhook.Telegram: {
-		"chat_id": {most: 40, required: true}, "message_thread_id": {most: 20}, "text": {most: 4096, required: true}, "parse_mode": {most: 10},
+		"chat_id": {max: 40, required: true}, "message_thread_id": {max: 20}, "text": {max: 4096, required: true}, "parse_mode": {max: 10},
 		"link_preview_options": {items: map[string]rule{"is_disabled": {}}},
 	},
 	webhook.Generic: {
-		"id": {most: 100, required: true}, "type": {most: 40, required: true}, "project": {most: 60, required: true}, "source": {most: 100},
-		"title": {most: 300, required: true}, "text": {most: 9000}, "icon": {most: 90}, "severity": {most: 10}, "fields": {}, "lines": {},
-		"count": {}, "time": {most: 40, required: true}, "link": {most: 500},
+		"id": {max: 100, required: true}, "type": {max: 40, required: true}, "project": {max: 60, required: true}, "source": {max: 100},
+		"title": {max: 300, required: true}, "text": {max: 9000}, "icon": {max: 90}, "severity": {max: 10}, "fields": {}, "lines": {},
+		"count": {}, "time": {max: 40, required: true}, "link": {max: 500},
 	},
 }
 
 var attachmentRules = map[string]rule{
-	"fallback": {most: 1000}, "color": {most: 7, required: true}, "text": {most: 8000}, "title": {most: 300}, "title_link": {most: 600}, "footer": {most: 300},
-	"fields": {maxItems: 20, items: map[string]rule{"title": {most: 300}, "value": {most: 1000}, "short": {}}},
+	"fallback": {max: 1000}, "color": {max: 7, required: true}, "text": {max: 8000}, "title": {max: 300}, "title_link": {max: 600}, "footer": {max: 300},
+	"fields": {maxItems: 20, items: map[string]rule{"title": {max: 300}, "value": {max: 1000}, "short": {}}},
 }
 
-// sizes are the limits on a whole body, in bytes.
+// sizes holds the limits of whole bodies, in bytes.
 var sizes = map[webhook.Format]int{webhook.Teams: 21 << 10, webhook.GoogleChat: 32_000, webhook.Generic: 64 << 10}
 
-// Check holds a body to what its service documents, and to what no text may do.
+// Check returns an error if a body breaks the documented rules of its service, or
+// if a text could control a screen or mention a person.
 func Check(format webhook.Format, body []byte) error {
 	var value object
 	if err := json.Unmarshal(body, &value); err != nil {
 		return fmt.Errorf("invalid_payload: %w", err)
 	}
-	if most := sizes[format]; most > 0 && len(body) > most {
-		return fmt.Errorf("%d bytes, over %d", len(body), most)
+	if limit := sizes[format]; limit > 0 && len(body) > limit {
+		return fmt.Errorf("%d bytes, over %d", len(body), limit)
 	}
-	if err := fieldsOK(value, rules[format], string(format)); err != nil {
+	if err := checkFields(value, rules[format], string(format)); err != nil {
 		return err
 	}
 	var all strings.Builder
 	collect(&all, body)
-	if err := tame(all.String()); err != nil {
+	if err := checkHarmless(all.String()); err != nil {
 		return err
 	}
-	return special(format, value)
+	return checkSpecial(format, value)
 }
 
-// fieldsOK checks an object's fields against their rules.
-func fieldsOK(value object, fields map[string]rule, at string) error {
+// checkFields checks an object's fields against their rules.
+func checkFields(value object, fields map[string]rule, at string) error {
 	for name := range value {
 		if _, known := fields[name]; !known {
-			return fmt.Errorf("%s has a field %s that is not known", at, name)
+			return fmt.Errorf("%s has the unknown field %s", at, name)
 		}
 	}
 	for name, r := range fields {
-		found, there := value[name]
-		if !there || found == "" {
+		found, present := value[name]
+		if !present || found == "" {
 			if r.required {
 				return fmt.Errorf("%s lacks %s", at, name)
 			}
@@ -131,8 +132,8 @@ func fieldsOK(value object, fields map[string]rule, at string) error {
 func (r *rule) check(found any, at string) error {
 	switch v := found.(type) {
 	case string:
-		if n := len(utf16.Encode([]rune(v))); n > r.most {
-			return fmt.Errorf("%s has %d characters, over %d", at, n, r.most)
+		if n := len(utf16.Encode([]rune(v))); n > r.max {
+			return fmt.Errorf("%s has %d characters, over %d", at, n, r.max)
 		}
 	case []any:
 		if r.maxItems > 0 && len(v) > r.maxItems {
@@ -140,24 +141,24 @@ func (r *rule) check(found any, at string) error {
 		}
 		for i, one := range v {
 			if inner, ok := one.(object); ok {
-				if err := fieldsOK(inner, r.items, at+"."+strconv.Itoa(i)); err != nil {
+				if err := checkFields(inner, r.items, at+"."+strconv.Itoa(i)); err != nil {
 					return err
 				}
 			}
 		}
 	case object:
 		if r.items != nil {
-			return fieldsOK(v, r.items, at)
+			return checkFields(v, r.items, at)
 		}
 	}
 	return nil
 }
 
-// special are the rules that are no limits.
-func special(format webhook.Format, value object) error {
+// checkSpecial checks the rules of a service that are not limits.
+func checkSpecial(format webhook.Format, value object) error {
 	switch format {
 	case webhook.Slack:
-		if err := mrkdwnOK(value["text"].(string)); err != nil {
+		if err := checkMrkdwn(value["text"].(string)); err != nil {
 			return err
 		}
 		for _, one := range value["blocks"].([]any) {
@@ -168,7 +169,7 @@ func special(format webhook.Format, value object) error {
 			if text, ok := block["text"].(object); ok && block["type"] == "header" && (text["type"] != "plain_text" || len([]rune(text["text"].(string))) > 150) {
 				return fmt.Errorf("header %v", text)
 			}
-			if err := blockOK(block); err != nil {
+			if err := checkBlock(block); err != nil {
 				return err
 			}
 		}
@@ -186,19 +187,19 @@ func special(format webhook.Format, value object) error {
 		}
 	case webhook.Telegram:
 		if value["parse_mode"] == "HTML" {
-			return htmlOK(value["text"].(string))
+			return checkHTML(value["text"].(string))
 		}
 	}
 	return nil
 }
 
-// blockOK checks the texts of a block that may hold links and mentions.
-func blockOK(block object) error {
+// checkBlock checks the texts of a block in which links and mentions work.
+func checkBlock(block object) error {
 	texts, _ := block["elements"].([]any)
 	fields, _ := block["fields"].([]any)
 	for _, one := range append(append(texts, fields...), block["text"]) {
 		if text, ok := one.(object); ok && text["type"] == "mrkdwn" {
-			if err := mrkdwnOK(text["text"].(string)); err != nil {
+			if err := checkMrkdwn(text["text"].(string)); err != nil {
 				return err
 			}
 		}
@@ -206,11 +207,11 @@ func blockOK(block object) error {
 	return nil
 }
 
-// ours is the one link that a message holds.
-var ours = regexp.MustCompile(`<https://logs\.example\.org/[^|>]*\|open>`)
+// ownLink matches the one link of a message.
+var ownLink = regexp.MustCompile(`<https://logs\.example\.org/[^|>]*\|open>`)
 
-func mrkdwnOK(text string) error {
-	rest := strings.NewReplacer("&amp;", "", "&lt;", "", "&gt;", "").Replace(ours.ReplaceAllString(text, ""))
+func checkMrkdwn(text string) error {
+	rest := strings.NewReplacer("&amp;", "", "&lt;", "", "&gt;", "").Replace(ownLink.ReplaceAllString(text, ""))
 	if strings.ContainsAny(rest, "<>&") {
 		return fmt.Errorf("not escaped: %.200s", text)
 	}
@@ -220,7 +221,7 @@ func mrkdwnOK(text string) error {
 func embedSize(value object) int {
 	total := 0
 	for _, one := range value["embeds"].([]any) {
-		text, _ := json.Marshal(one) // it came out of JSON
+		text, _ := json.Marshal(one) // it was decoded from JSON
 		var b strings.Builder
 		collect(&b, text)
 		total += len(utf16.Encode([]rune(b.String())))
@@ -228,8 +229,8 @@ func embedSize(value object) int {
 	return total
 }
 
-// htmlOK is Telegram's parser of entities, for the one tag in use.
-func htmlOK(text string) error {
+// checkHTML does what Telegram's parser does, for the one tag that is used.
+func checkHTML(text string) error {
 	text = strings.NewReplacer("<b>", "", "</b>", "", "&amp;", "", "&lt;", "", "&gt;", "", "&quot;", "").Replace(text)
 	if strings.ContainsAny(text, "<>&") {
 		return fmt.Errorf("can't parse entities: %s", text)
@@ -237,8 +238,8 @@ func htmlOK(text string) error {
 	return nil
 }
 
-// tame refuses texts that would command a screen or call people.
-func tame(text string) error {
+// checkHarmless refuses texts that would control a screen or mention people.
+func checkHarmless(text string) error {
 	for _, r := range text {
 		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
 			return fmt.Errorf("control character %U", r)
@@ -252,7 +253,7 @@ func tame(text string) error {
 	return nil
 }
 
-// collect joins all texts of a JSON value, each on its own line.
+// collect appends all texts of a JSON value, each on its own line.
 func collect(into *strings.Builder, body []byte) {
 	var value any
 	if json.Unmarshal(body, &value) == nil {
@@ -275,8 +276,8 @@ func walk(into *strings.Builder, value any) {
 	}
 }
 
-// signed checks a message by the rules of Standard Webhooks.
-func signed(secret string, header http.Header, body string) bool {
+// verify checks a signature by the rules of Standard Webhooks.
+func verify(secret string, header http.Header, body string) bool {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	at, atErr := strconv.ParseInt(header.Get("webhook-timestamp"), 10, 64)
 	if err != nil || atErr != nil || math.Abs(time.Since(time.Unix(at, 0)).Minutes()) > 5 {
