@@ -57,7 +57,7 @@ func TestBadQueryIsAnsweredWithItsPosition(t *testing.T) {
 		if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil || answer.Code != http.StatusBadRequest {
 			t.Fatalf("%s: answer %d: %s", route, answer.Code, answer.Body)
 		}
-		if p.Code != "invalid_query" || p.Field != "q" || p.Offset != 17 || !strings.Contains(p.Detail, "at byte 17: expected a value") {
+		if p.Code != "invalid_query" || p.Field != "q" || p.Offset != 17 || !strings.Contains(p.Detail, "missing value of host (character 18)") {
 			t.Errorf("%s: %+v", route, p)
 		}
 	}

@@ -66,7 +66,7 @@ func quoted(tb testing.TB, text string) query.Query {
 	if kept == "" {
 		return query.Query{} // is in every text
 	}
-	return parsed(tb, quote(kept))
+	return query.All(record.KindLog).AndText(kept)
 }
 
 // newestFirst is the order in which pages list rows.

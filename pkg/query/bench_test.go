@@ -26,21 +26,3 @@ func BenchmarkParseAndCompile(b *testing.B) {
 		})
 	}
 }
-
-func BenchmarkMatch(b *testing.B) {
-	log := aLog()
-	for _, text := range []string{"failed", "req-3810", `"connection ref"`, "user:bob severity>=warn", "/REF[A-Z]+/"} {
-		b.Run(text, func(b *testing.B) {
-			q, err := Parse(record.KindLog, text)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if !q.Match(log) {
-					b.Fatal("no match")
-				}
-			}
-		})
-	}
-}

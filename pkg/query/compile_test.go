@@ -13,7 +13,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // goldenQueries are queries of every form.
 var goldenQueries = []struct {
@@ -116,13 +116,14 @@ func FuzzParse(f *testing.F) {
 		}
 		q, err := Parse(kind, text)
 		if err != nil {
-			if bad := err.(*Error); bad.Position < 0 || bad.Position > len(text) || bad.Expected == "" || !utf8.ValidString(bad.Error()) {
+			if bad := err.(*Error); bad.Position < 0 || bad.Position > len(text) || bad.Reason == "" || bad.Character < 1 || !utf8.ValidString(bad.Error()) {
 				t.Errorf("%q: %+v", text, bad)
 			}
 			return
 		}
 		checkUnbound(t, text, q.Compile())
-		q.Match(aLog())
+		checkRoundTrip(t, fmt.Sprintf("%q", text), q)
+		Match(q, aLog())
 	})
 }
 

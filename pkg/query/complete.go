@@ -6,55 +6,46 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// Completion is what somebody is typing at a cursor.
+// Completion is what a person is typing at a cursor.
 type Completion struct {
 	From, To int    // the bytes to replace
-	Field    string // whose value is being typed, as a field's canonical name; "" where it may be a field or a word
-	Key      string // of metadata or tags, where Field is one of them
-	Prefix   string // what is typed of it so far
-	Nothing  bool   // inside a text or an expression: nothing to offer
+	Field    string // the canonical name of the field whose value is typed; "" where a field or a word is
+	Prefix   string // the part that is typed already
+	Rest     string // the query without the term that is typed
+	Nothing  bool   // the cursor is in quotes or in an expression: there is nothing to offer
 }
 
-// Complete tells what is being typed where the cursor, in bytes, stands. The
+// Complete returns what is being typed at a cursor, a position in bytes. The
 // text may be unfinished.
 func Complete(kind record.Kind, text string, cursor int) Completion {
 	cursor = min(max(cursor, 0), len(text))
 	before := text[:cursor]
-	p := parser{kind: kind, text: before}
-	p.at = termStart(before)
-	if p.at < 0 {
+	start := termStart(before)
+	if start < 0 {
 		return Completion{From: cursor, To: cursor, Nothing: true}
 	}
-	if strings.HasPrefix(before[p.at:], "-") {
-		p.at++
+	rest := text[:start] + text[cursor:]
+	if strings.HasPrefix(before[start:], "-") {
+		start++
 	}
-	if name, operator, found := p.fieldAhead(); found {
-		f := fieldOf(kind, name)
-		from := p.at + len(name) + len(operator)
-		if opened := strings.LastIndexAny(before[from:], " \t\n(\""); opened >= 0 {
-			from += opened + 1
-		}
-		return Completion{From: from, To: cursor, Field: canonical(kind, f), Key: f.key, Prefix: before[from:]}
+	p := parser{kind: kind, input: before, at: start}
+	typed, operator, ok := p.fieldAhead()
+	if !ok {
+		return Completion{From: start, To: cursor, Prefix: before[start:], Rest: rest}
 	}
-	return Completion{From: p.at, To: cursor, Prefix: before[p.at:]}
+	from := start + len(typed) + len(operator)
+	from += strings.LastIndexAny(before[from:], " \t\n(") + 1
+	return Completion{From: from, To: cursor, Field: typedField(kind, typed).name, Prefix: before[from:], Rest: rest}
 }
 
-// canonical is how a field's name is shown.
-func canonical(kind record.Kind, f field) string {
-	if f.kind == pairField {
-		return string(pairsOf(kind)) + "." + f.key
-	}
-	return f.name
-}
-
-// termStart finds where the last term of an unfinished text begins, -1 inside a
-// quoted text or an expression. A field's parentheses belong to its term.
+// termStart returns where the last term of an unfinished text begins, -1 in
+// quotes or in an expression. A field's parentheses belong to its term.
 func termStart(text string) int {
 	start, group := 0, -1
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '"' || c == '/' && i == start:
-			length := quotedLength(text[i:])
+			length := delimitedLength(text[i:])
 			if length == 0 {
 				return -1
 			}
@@ -73,9 +64,9 @@ func termStart(text string) int {
 	return start
 }
 
-// quotedLength is the length of what stands between two equal delimiters, 0
-// where the second is missing.
-func quotedLength(text string) int {
+// delimitedLength returns the length of a text with its delimiters, such as
+// "text", 0 where the second delimiter is missing.
+func delimitedLength(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
 		case '\\':

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/logboom/logboom/pkg/record"
@@ -10,11 +11,12 @@ import (
 // text that came from outside.
 type fragment string
 
-// field is what a term looks at: a column, or one key of the pairs.
+// field is what a term tests: a column, or one key of the metadata or tags.
 type field struct {
-	name   string
-	column fragment // "" for keys
-	key    string   // of metadata or tags
+	name   string   // the canonical name: application, metadata.user
+	typed  string   // the name as the query's text has it: app, user
+	column fragment // "" for a key
+	key    string
 	kind   fieldKind
 }
 
@@ -24,92 +26,107 @@ const (
 	textField fieldKind = iota
 	severityField
 	idField
-	pairField
+	keyField
 )
 
-// Field describes a field to whoever completes a query.
+// Field is a column that a query can name.
 type Field struct {
-	Name string // as it is shown
+	Name string // as queries usually write it
 	Note string // what it holds
 }
 
-// Fields lists a kind's own fields. Beside them every key of the metadata, or
-// of the tags, is one.
+// Fields returns the columns of a kind, for completion. Queries can also name
+// every key of the metadata or tags.
 func Fields(kind record.Kind) []Field {
+	var list []Field
+	for _, c := range columns(kind) {
+		list = append(list, Field{c.typed, c.note})
+	}
+	return list
+}
+
+// column is a field that is not a key.
+type column struct {
+	name        fragment
+	typed       string
+	alias, note string
+	kind        fieldKind
+}
+
+func columns(kind record.Kind) []column {
 	if kind == record.KindEvent {
-		return []Field{
-			{"channel", "where the event was sent"},
-			{"title", "what happened"},
-			{"description", "what there is to say of it"},
-			{"id", "the event's own"},
-			{"tags.", "one of the event's tags"},
+		return []column{
+			{"channel", "channel", "", "where the event was sent", textField},
+			{"title", "title", "", "what happened", textField},
+			{"description", "description", "", "the event's longer text", textField},
+			{"id", "id", "", "the event's id", idField},
 		}
 	}
-	return []Field{
-		{"application", "who wrote the line; also app"},
-		{"severity", "how bad it is; also level, and >= with its words"},
-		{"host", "where it was written"},
-		{"source", "what it was read from"},
-		{"id", "the line's own"},
-		{"metadata.", "one of the line's metadata"},
+	return []column{
+		{"application", "app", "app", "the program that wrote the line; also application", textField},
+		{"severity", "severity", "level", "the severity as it was sent; also level, and >= with a severity", severityField},
+		{"host", "host", "", "the machine that wrote the line", textField},
+		{"source", "source", "", "where the line was read", textField},
+		{"id", "id", "", "the line's id", idField},
 	}
 }
 
-// pairsOf is the column that holds a kind's keys and values, which is also the
-// prefix of their fields.
-func pairsOf(kind record.Kind) fragment {
+// keysColumn returns the column that holds a kind's keys and values. It is also
+// the prefix of their names.
+func keysColumn(kind record.Kind) fragment {
 	if kind == record.KindEvent {
 		return "tags"
 	}
 	return "metadata"
 }
 
-// textsOf are the columns that words are looked for in.
-func textsOf(kind record.Kind) []fragment {
+// textColumns returns the columns that words are searched in.
+func textColumns(kind record.Kind) []fragment {
 	if kind == record.KindEvent {
 		return []fragment{"title", "description"}
 	}
 	return []fragment{"data"}
 }
 
-// fieldOf finds a field by its name, the known ones in any case. A bare unknown
-// name is a key.
-func fieldOf(kind record.Kind, name string) field {
-	lower := strings.ToLower(name)
-	if lower == "id" {
-		return field{name: "id", kind: idField}
+// typedField returns the field that a name in a query stands for. Names of
+// columns may be in any case; every other name is a key.
+func typedField(kind record.Kind, typed string) field {
+	lower := strings.ToLower(typed)
+	for _, c := range columns(kind) {
+		if lower == string(c.name) || lower == c.alias {
+			return field{name: string(c.name), typed: typed, column: c.name, kind: c.kind}
+		}
 	}
-	if prefix := len(pairsOf(kind)) + 1; len(name) > prefix && strings.EqualFold(name[:prefix], string(pairsOf(kind))+".") {
-		return field{name: name, key: name[prefix:], kind: pairField}
+	key, prefix := typed, string(keysColumn(kind))+"."
+	if len(typed) > len(prefix) && strings.EqualFold(typed[:len(prefix)], prefix) {
+		if key = typed[len(prefix):]; key[0] == '"' {
+			key, _ = unquote(key)
+		}
 	}
-	if kind == record.KindEvent {
-		return eventField(lower, name)
-	}
-	return logField(lower, name)
+	return field{name: prefix + key, typed: typed, key: key, kind: keyField}
 }
 
-func logField(lower, name string) field {
-	switch lower {
-	case "application", "app":
-		return field{name: "application", column: "application"}
-	case "severity", "level":
-		return field{name: "severity", column: "severity", kind: severityField}
-	case "host":
-		return field{name: "host", column: "host"}
-	case "source":
-		return field{name: "source", column: "source"}
+// namedField returns the field of a canonical name, typed as people write it.
+func namedField(kind record.Kind, name string) field {
+	for _, c := range columns(kind) {
+		if name == string(c.name) {
+			return field{name: name, typed: c.typed, column: c.name, kind: c.kind}
+		}
 	}
-	return field{name: name, key: name, kind: pairField}
+	prefix := string(keysColumn(kind)) + "."
+	key := strings.TrimPrefix(name, prefix)
+	f := field{name: prefix + key, key: key, kind: keyField}
+	forms := []string{key, f.name}
+	if i := slices.IndexFunc(forms, func(form string) bool {
+		return nameLength(kind, form+":") == len(form) && typedField(kind, form).name == f.name
+	}); i >= 0 {
+		f.typed = forms[i]
+	} else {
+		f.typed = prefix + quote(key)
+	}
+	return f
 }
 
-func eventField(lower, name string) field {
-	switch lower {
-	case "channel":
-		return field{name: "channel", column: "channel"}
-	case "title":
-		return field{name: "title", column: "title"}
-	case "description":
-		return field{name: "description", column: "description"}
-	}
-	return field{name: name, key: name, kind: pairField}
-}
+// PrintField prints a field's canonical name as people write it in a query:
+// app, user, metadata."odd key".
+func PrintField(kind record.Kind, name string) string { return namedField(kind, name).typed }

@@ -1,3 +1,19 @@
+// Package query is the language in which people search logs and events: words,
+// "text", /expressions/ and field:value terms, joined by AND, OR, NOT and
+// parentheses.
+//
+// [Parse] turns a text into a [Query], a tree. A query can be printed
+// ([Query.String]), edited (a facet adds a value, a chip removes a term),
+// compiled to SQL for ClickHouse ([Query.Compile]) and asked what to highlight
+// in a record ([Query.Marker]). [Complete] and [Tokens] help while a person is
+// still typing. No other package knows the syntax.
+//
+// The one thing to get right: no text becomes SQL. The SQL consists of
+// constants of this package (the type fragment); everything that was typed,
+// names of fields included, travels as a bound parameter.
+//
+// A word is a run of ASCII letters, digits and characters beyond ASCII, which
+// is how hasToken and the word index of the logs table split a line.
 package query
 
 import (
@@ -7,63 +23,58 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// Bounds of a query. They keep it far below what ClickHouse refuses; a longer
-// text or a deeper tree would be nobody's.
+// Bounds of a query. They keep it far below what ClickHouse refuses, and above
+// what a person would write.
 const (
 	MaxBytes       = 1024 // of the text
 	maxDepth       = 32   // of parentheses and NOT
 	maxTerms       = 100
 	maxExpressions = 8      // regular expressions
-	maxProgram     = 20_000 // instructions of one and bounds of ranges in them; ClickHouse refuses a multiple
+	maxProgram     = 20_000 // instructions and class bounds of one expression; ClickHouse refuses a multiple
 )
 
-// Error is a text that is not a query: where, in bytes, and what was expected
-// there instead of what was found.
+// Error says why a text is not a query, and where.
 type Error struct {
-	Position int
-	Expected string
-	Found    string
+	Position  int    // in bytes, from 0
+	Character int    // the same place in characters, from 1
+	Reason    string // such as "missing closing quote"
 }
 
-// Error says all three.
-func (e *Error) Error() string {
-	return fmt.Sprintf("at byte %d: expected %s, found %s", e.Position, e.Expected, e.Found)
+// Error returns the reason and the place, such as "missing closing quote
+// (character 13)".
+func (e *Error) Error() string { return fmt.Sprintf("%s (character %d)", e.Reason, e.Character) }
+
+// newError returns the error of a place in a text.
+func newError(text string, position int, reason string) *Error {
+	return &Error{position, utf8.RuneCountInString(text[:position]) + 1, reason}
 }
 
-// Query is a parsed text. The zero value matches everything. It is immutable
-// and safe for use by several goroutines.
+// Query is a parsed query of logs or of events. The zero value matches every
+// record. A Query is immutable: edits return another one.
 type Query struct {
-	root node // nil: everything
+	kind record.Kind
+	root node // nil: matches everything
 }
 
-// Parse reads a text; one without terms matches everything. The error is an
-// *Error.
+// All returns the query that matches every record of a kind.
+func All(kind record.Kind) Query { return Query{kind: kind} }
+
+// Parse parses a text. A text without terms matches every record. An error is
+// an *Error.
 func Parse(kind record.Kind, text string) (Query, error) {
-	p := parser{kind: kind, text: text}
+	p := parser{kind: kind, input: text}
 	root, err := p.parse()
 	if err != nil {
 		return Query{}, err
 	}
-	return Query{root}, nil
+	return Query{kind, root}, nil
 }
 
-// IsZero tells whether the query matches everything because it asks nothing.
-func (q Query) IsZero() bool { return q.root == nil }
-
-// checkText holds a text to what a parameter can carry.
-func checkText(text string) error {
-	if len(text) > MaxBytes {
-		return &Error{MaxBytes, fmt.Sprintf("a query of at most %d bytes", MaxBytes), fmt.Sprintf("one of %d", len(text))}
+// String prints the query. The text parses to the same query, unless an edit
+// made it exceed a bound of queries.
+func (q Query) String() string {
+	if q.root == nil {
+		return ""
 	}
-	for at := 0; at < len(text); {
-		r, size := utf8.DecodeRuneInString(text[at:])
-		switch {
-		case r == utf8.RuneError && size == 1:
-			return &Error{at, "UTF-8", "another encoding"}
-		case r == 0:
-			return &Error{at, "text", "a NUL byte"}
-		}
-		at += size
-	}
-	return nil
+	return q.root.text()
 }

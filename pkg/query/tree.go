@@ -2,145 +2,167 @@ package query
 
 import (
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
-
-	"github.com/logboom/logboom/pkg/record"
+	"unicode"
 )
 
-// node is a part of a query's tree. What it writes as SQL and what it answers
-// about a record in memory are the same question, held together by a test
-// against ClickHouse.
+// node is a part of a query's tree.
 type node interface {
-	write(c *compiler)
-	match(r *Record) bool
+	compile(c *compiler) // writes the node as SQL
+	text() string        // prints the node in the query language
 }
 
+// What joins and negates terms.
 type (
-	all    struct{}
-	not    struct{ of node }
-	both   struct{ of []node } // AND
-	either struct{ of []node } // OR
+	and struct{ of []node } // two or more
+	or  struct{ of []node } // two or more
+	not struct {
+		sign string // how it is written: -, NOT, or != between a field and its values
+		of   node
+	}
 )
 
-// The terms. Texts without characters beyond ASCII are kept in lower case and
-// compared in lower case; fold, where it is not nil, takes the place of that.
+// The terms that search a record's texts.
 type (
-	// phrase is one word or several that follow each other in a text.
-	phrase struct {
-		kind    record.Kind
-		words   []string
-		pattern *regexp.Regexp // of the whole phrase, for lower-cased texts
-		plain   bool           // one word, which hasToken finds by itself
-		folds   bool           // the pattern folds cases itself
-	}
-	contains struct {
-		kind record.Kind
-		text string
-		fold *regexp.Regexp
-	}
-	matches struct {
-		kind    record.Kind
-		pattern *regexp.Regexp
+	all    struct{}               // *
+	phrase struct{ typed string } // words that follow each other; with a * at the end, the last one may go on
+	quoted struct{ body string }  // a text anywhere
+	// expression is a regular expression in RE2's syntax, without its slashes.
+	expression struct{ pattern string }
+)
+
+// The terms that test a field.
+type (
+	// fieldTerm is field:value. Its node holds equals, starts and exists of the
+	// same field, for field:(a OR b) joined by or, and and not.
+	fieldTerm struct {
+		field  field
+		values node
 	}
 	equals struct {
-		kind  record.Kind
 		field field
-		text  string
-		fold  *regexp.Regexp
+		value string
 	}
 	starts struct {
-		kind  record.Kind
-		field field
-		text  string
-		fold  *regexp.Regexp
+		field  field
+		prefix string
 	}
-	exists struct {
-		kind  record.Kind
-		field field
-	}
+	exists   struct{ field field }
 	compares struct {
-		kind     record.Kind
 		field    field
 		operator string
+		typed    string // the number or severity word, as it is written
 		number   float64
 	}
-	identity struct {
-		shard uint8
-		seq   uint64
-		idx   uint32
-	}
 )
 
-const (
-	breakClass = `[^0-9A-Za-z\x{80}-\x{10FFFF}]`
-)
+func (all) text() string          { return "*" }
+func (n phrase) text() string     { return n.typed }
+func (n quoted) text() string     { return quote(n.body) }
+func (n expression) text() string { return "/" + strings.ReplaceAll(n.pattern, "/", `\/`) + "/" }
+func (n equals) text() string     { return PrintValue(n.value) }
+func (n starts) text() string     { return n.prefix + "*" }
+func (exists) text() string       { return "*" }
+func (n compares) text() string   { return n.field.typed + n.operator + n.typed }
+func (n fieldTerm) text() string  { return n.field.typed + ":" + inParentheses(n.values, true) }
 
-// newPhrase is the phrase of the words; with prefix, the last may go on.
-func newPhrase(kind record.Kind, words []string, prefix bool) node {
-	folds := false
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		folds = folds || !isASCII(word)
-		words[i] = lowerASCII(word)
-		quoted[i] = regexp.QuoteMeta(words[i])
+func (n and) text() string { return joinTexts(n.of, " ", false) }
+func (n or) text() string  { return joinTexts(n.of, " OR ", true) }
+
+func joinTexts(of []node, separator string, andIsPlain bool) string {
+	texts := make([]string, len(of))
+	for i, one := range of {
+		if _, isAnd := one.(and); isAnd && andIsPlain {
+			texts[i] = one.text()
+			continue
+		}
+		texts[i] = inParentheses(one, false)
 	}
-	pattern := `(?:\A|` + breakClass + `)` + strings.Join(quoted, breakClass+`+`)
-	if !prefix {
-		pattern += `(?:` + breakClass + `|\z)`
-	}
-	if folds {
-		pattern = `(?i)` + pattern
-	}
-	whole := words
-	if prefix {
-		whole = words[:len(words)-1]
-	}
-	if folds {
-		whole = nil
-	}
-	return phrase{kind: kind, words: whole, pattern: regexp.MustCompile(pattern), plain: len(whole) == 1 && !prefix, folds: folds}
+	return strings.Join(texts, separator)
 }
 
-// foldOf is a pattern for a text that is more than ASCII, nil for others.
-func foldOf(text, before, after string) *regexp.Regexp {
-	if isASCII(text) {
+func (n not) text() string {
+	if term, ok := n.of.(fieldTerm); ok && n.sign == "!=" {
+		return term.field.typed + "!=" + inParentheses(term.values, true)
+	}
+	text := inParentheses(n.of, false)
+	switch {
+	case n.sign == "NOT":
+		return "NOT " + text
+	case strings.HasPrefix(text, "-"): // two dashes are text
+		return "-(" + text + ")"
+	}
+	return "-" + text
+}
+
+// inParentheses prints a node, in parentheses where it joins others. The values
+// of a field need them around a negation too.
+func inParentheses(n node, ofField bool) string {
+	switch n.(type) {
+	case and, or:
+		return "(" + n.text() + ")"
+	case not:
+		if ofField {
+			return "(" + n.text() + ")"
+		}
+	}
+	return n.text()
+}
+
+// PrintValue prints a value of a field: as it is where it reads as that value,
+// else in quotes.
+func PrintValue(value string) string {
+	special := strings.ContainsFunc(value, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`"()*`, r)
+	})
+	if value == "" || special || value[0] == '-' || strings.HasPrefix(value, "//") || slices.Contains([]string{"AND", "OR", "NOT"}, value) {
+		return quote(value)
+	}
+	return value
+}
+
+func quote(text string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
+}
+
+// Marks returns the words and texts that the query searches for.
+func (q Query) Marks() []string {
+	texts := []string{}
+	var collect func(n node)
+	collect = func(n node) {
+		switch n := n.(type) {
+		case and:
+			for _, one := range n.of {
+				collect(one)
+			}
+		case or:
+			for _, one := range n.of {
+				collect(one)
+			}
+		case phrase:
+			texts = append(texts, strings.TrimSuffix(n.typed, "*"))
+		case quoted:
+			texts = append(texts, n.body)
+		}
+	}
+	collect(q.root)
+	return texts
+}
+
+// Marker returns an expression that finds, in a record's texts, the words and
+// texts that the query searches for. It returns nil where there are none.
+func (q Query) Marker() *regexp.Regexp {
+	patterns := q.Marks()
+	for i, text := range patterns {
+		patterns[i] = regexp.QuoteMeta(text)
+	}
+	if len(patterns) == 0 {
 		return nil
 	}
-	return regexp.MustCompile(`(?i)` + before + regexp.QuoteMeta(text) + after)
-}
-
-func newContains(kind record.Kind, text string) node {
-	return contains{kind, lowerASCII(text), foldOf(text, "", "")}
-}
-
-func newEquals(kind record.Kind, f field, text string) node {
-	return equals{kind, f, lowerASCII(text), foldOf(text, `\A`, `\z`)}
-}
-
-func newStarts(kind record.Kind, f field, text string) node {
-	return starts{kind, f, lowerASCII(text), foldOf(text, `\A`, "")}
-}
-
-// innerWords are the words that a text has between other characters: wherever
-// the text is, those are whole words, which the index knows.
-func innerWords(text string) []string {
-	first, last := 0, len(text)
-	for first < last && isWordByte(text[first]) {
-		first++
+	found, err := regexp.Compile("(?i)" + strings.Join(patterns, "|"))
+	if err != nil {
+		return nil // an edit added a text that is not UTF-8
 	}
-	for last > first && isWordByte(text[last-1]) {
-		last--
-	}
-	return cutWords(text[first:last])
-}
-
-// parseIdentity reads an id as the API shows it: <shard>-<sequence>-<position>.
-func parseIdentity(text string) (identity, bool) {
-	shard, rest, _ := strings.Cut(text, "-")
-	seq, idx, _ := strings.Cut(rest, "-")
-	s, errShard := strconv.ParseUint(shard, 10, 8)
-	q, errSeq := strconv.ParseUint(seq, 10, 64)
-	i, errIdx := strconv.ParseUint(idx, 10, 32)
-	return identity{uint8(s), q, uint32(i)}, errShard == nil && errSeq == nil && errIdx == nil
+	return found
 }

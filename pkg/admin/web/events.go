@@ -27,6 +27,8 @@ type History interface {
 type eventsView struct {
 	Path, API string
 	Query     string
+	Filter    string      // the query with the channel
+	filter    query.Query // without it
 	Channel   string
 	Title     string
 	Fault     *logFault
@@ -102,12 +104,19 @@ func (p *Pages) eventsPage(r *request) error {
 		Path: r.projectPath("/events"), API: "/api/v1" + r.projectPath("/events"), Query: strings.TrimSpace(r.QueryParam("q")),
 		Channel: r.QueryParam("channel"), Title: "All channels", Rules: r.projectPath("/settings/alerts"),
 	}
-	status := http.StatusOK
-	filter, err := query.Parse(record.KindEvent, v.asked())
-	var bad *query.Error
-	if errors.As(err, &bad) {
-		v.Fault, status = &logFault{Text: "Expected " + bad.Expected + ", found " + bad.Found + ".", Position: bad.Position}, http.StatusBadRequest
+	if !isQueryText(v.Channel) {
+		return errGone
 	}
+	status := http.StatusOK
+	filter, err := query.Parse(record.KindEvent, v.Query)
+	if v.Fault = queryFault(err); v.Fault != nil {
+		status = http.StatusBadRequest
+	}
+	v.filter = filter
+	if v.Channel != "" {
+		filter = query.All(record.KindEvent).Toggle("channel", v.Channel).And(filter)
+	}
+	v.Filter = filter.String()
 	ctx, cancel := r.asking()
 	defer cancel()
 	var group sync.WaitGroup
@@ -129,18 +138,6 @@ func (p *Pages) eventsPage(r *request) error {
 	}
 	v.count(counted)
 	return r.renderStatus(status, "events", view{Title: "Events · " + r.project.Name, Tab: "events", Body: v})
-}
-
-// asked is the query with the channel.
-func (v *eventsView) asked() string {
-	if v.Channel == "" {
-		return v.Query
-	}
-	channel := writeTerm("channel", []string{v.Channel}, false)
-	if v.Query == "" {
-		return channel
-	}
-	return channel + " (" + v.Query + ")"
 }
 
 // address is the page with changes.
@@ -341,7 +338,7 @@ func (d *eventDetail) fill(e clickhouse.StoredEvent, v *eventsView) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.Tags)) {
 		more := *v
-		more.Query = pick(record.KindEvent, v.Query, "tags."+key, e.Tags[key])
+		more.Query = v.filter.Toggle("tags."+key, e.Tags[key]).String()
 		d.Fields = append(d.Fields, rowField{Name: printable(key), Value: safeText(e.Tags[key], nil), In: more.address(v.Channel, "", "")})
 	}
 	d.Fields = append(d.Fields, rowField{Name: "id", Value: safeText(e.ID.String(), nil)})

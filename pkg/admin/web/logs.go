@@ -69,11 +69,10 @@ type token struct {
 func (p *Pages) logsPage(r *request) error {
 	now := p.now().UTC()
 	state, fault := readLogState(r.QueryParams(), now)
-	filter, err := query.Parse(record.KindLog, state.Query)
 	v := p.newLogsView(r, state, now)
 	status := http.StatusOK
-	if bad := logFaultOf(fault, err); bad != nil {
-		v.Fault, status = bad, http.StatusBadRequest
+	if fault != nil {
+		v.Fault, status = fault, http.StatusBadRequest
 	}
 	v.Tokens = paint(state.Query, v.Fault)
 	v.Saved = p.savedOf(r)
@@ -81,7 +80,7 @@ func (p *Pages) logsPage(r *request) error {
 	defer cancel()
 	var group sync.WaitGroup
 	defer group.Wait()
-	v.ask(ctx, p, r, filter, &group)
+	v.ask(ctx, p, r, &group)
 	title := state.Query
 	if title == "" {
 		title = "Logs"
@@ -89,16 +88,14 @@ func (p *Pages) logsPage(r *request) error {
 	return r.stream(status, "logs", view{Title: printable(title) + " · " + r.project.Name, Tab: "logs", Body: v}, &v.flush)
 }
 
-// logFaultOf is what is wrong with an address, the query first.
-func logFaultOf(fault *stateFault, err error) *logFault {
+// queryFault returns what is wrong with a query, nil for no error.
+func queryFault(err error) *logFault {
 	var bad *query.Error
-	if errors.As(err, &bad) {
-		return &logFault{Text: "Expected " + bad.Expected + ", found " + bad.Found + ".", Position: bad.Position}
+	if !errors.As(err, &bad) {
+		return nil
 	}
-	if fault != nil {
-		return &logFault{fault.Text, -1}
-	}
-	return nil
+	text := bad.Error()
+	return &logFault{Text: strings.ToUpper(text[:1]) + text[1:] + ".", Position: bad.Position}
 }
 
 func (p *Pages) newLogsView(r *request, s logState, now time.Time) *logsView {
@@ -107,7 +104,7 @@ func (p *Pages) newLogsView(r *request, s logState, now time.Time) *logsView {
 		State: s, Path: root, API: "/api/v1" + r.projectPath(""), Columns: columnsOf(s),
 		Span: spanText(timeSpan{s.From, s.To}, now), From: s.From.Format("2006-01-02 15:04:05"), To: s.To.Format("2006-01-02 15:04:05"),
 		Label: lengthText(s.To.Sub(s.From)), Short: lengthText(s.To.Sub(s.From)), asked: now,
-		Marks: marksOf(s.Query), Chips: chipsOf(s, root),
+		Marks: marksOf(s.Filter), Chips: chipsOf(s, root),
 	}
 	if s.Last != "" {
 		v.Label, v.Short = lastText(s.Last), s.Last
@@ -125,7 +122,7 @@ func linksOf(s logState, root, api string, now time.Time) logLinks {
 		This:    s.address(root),
 		Live:    s.address(root, func(s *logState) { s.Live, s.Sel = true, timeSpan{} }),
 		Stop:    s.address(root, func(s *logState) { s.Live = false }),
-		Clear:   s.address(root, asking("")),
+		Clear:   s.address(root, asking(query.All(record.KindLog))),
 		Earlier: s.address(root, between(s.From.Add(-length), s.From)),
 		Wider:   s.address(root, between(s.From.Add(-length/2), earlier(s.To.Add(length/2), now.Truncate(time.Minute).Add(time.Minute)))),
 		Wrap:    s.address(root, func(s *logState) { s.Wrap = !s.Wrap }),
@@ -155,25 +152,25 @@ func earlier(a, b time.Time) time.Time {
 
 // ask has the questions asked: the list and the chart at once, the facets when
 // the list is there. A bad query asks nothing, a tail only the facets.
-func (v *logsView) ask(ctx context.Context, p *Pages, r *request, filter query.Query, group *sync.WaitGroup) {
+func (v *logsView) ask(ctx context.Context, p *Pages, r *request, group *sync.WaitGroup) {
 	s, found := v.State, r.project
 	bad := v.Fault != nil && v.Fault.Position >= 0
 	v.rows = askLater(group, func() (rowsView, error) {
 		if bad || s.Live {
 			return rowsView{}, nil
 		}
-		return p.readRows(ctx, r, s, filter)
+		return p.readRows(ctx, r, s)
 	})
 	v.chart = askLater(group, func() (chartView, error) {
 		if bad || s.Live {
 			return chartView{}, nil
 		}
-		return p.readChart(ctx, r, s, filter)
+		return p.readChart(ctx, r, s)
 	})
 	v.facets = askLater(group, func() (facetsView, error) {
 		_, _ = v.rows.wait() // its error is the list's
 		if bad {
-			filter, s.Query = query.Query{}, ""
+			s.Query = "" // links must not repeat it
 		}
 		return p.readFacets(ctx, found, s, v.Path)
 	})
@@ -250,11 +247,9 @@ type filterChip struct {
 
 // chipsOf are the query's terms, for narrow screens.
 func chipsOf(s logState, root string) []filterChip {
-	terms := cutTerms(record.KindLog, s.Query)
 	var chips []filterChip
-	for i, t := range terms {
-		rest := append(append([]term{}, terms[:i]...), terms[i+1:]...)
-		chips = append(chips, filterChip{printable(t.text), s.address(root, asking(joinTerms(rest)))})
+	for i, term := range s.Filter.Terms() {
+		chips = append(chips, filterChip{printable(term.String()), s.address(root, asking(s.Filter.Without(i)))})
 	}
 	return chips
 }
@@ -281,30 +276,29 @@ func paint(text string, fault *logFault) []token {
 }
 
 // editLogs is where clicks on values lead: it edits the query and goes to the
-// explorer. The address says what to do: in, out, text or drop.
+// explorer. The address says what to do: in, out or text.
 func (p *Pages) editLogs(r *request) error {
 	values := r.QueryParams()
 	state, _ := readLogState(values, p.now().UTC())
 	field, value := values.Get("field"), values.Get("value")
-	if !utf8.ValidString(field+value) || strings.ContainsRune(field+value, 0) || len(field)+len(value) > query.MaxBytes {
+	if !isQueryText(field) || !isQueryText(value) {
 		return errGone
 	}
-	if _, err := query.Parse(record.KindLog, state.Query); err != nil {
-		state.Query = ""
-	}
+	q := state.Filter
 	switch do := values.Get("do"); {
-	case do == "in" && field == "severity":
-		state.Query = pickSeverity(state.Query, value)
 	case do == "in" && field != "":
-		state.Query = pick(record.KindLog, state.Query, field, value)
+		q = q.Toggle(field, value)
 	case do == "out" && field != "":
-		state.Query = shun(record.KindLog, state.Query, field, value)
-	case do == "drop" && field != "":
-		state.Query = withoutField(record.KindLog, state.Query, field)
+		q = q.ToggleExcluded(field, value)
 	case do == "text" && value != "":
-		state.Query = withText(record.KindLog, state.Query, value)
+		q = q.AndText(value)
 	}
-	return r.goTo(state.address(r.projectPath("/logs")))
+	return r.goTo(state.address(r.projectPath("/logs"), asking(q)))
+}
+
+// isQueryText reports whether a query can hold a text.
+func isQueryText(text string) bool {
+	return len(text) <= query.MaxBytes && utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
 // edits is the address that edits the query of a state.

@@ -9,9 +9,6 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
-	"github.com/logboom/logboom/pkg/query"
-
-	"github.com/logboom/logboom/pkg/record"
 )
 
 // The chart's own units; the browser stretches them.
@@ -66,11 +63,11 @@ type chartRow struct {
 }
 
 // readChart counts the range, whatever part of it is selected.
-func (p *Pages) readChart(ctx context.Context, r *request, s logState, filter query.Query) (chartView, error) {
+func (p *Pages) readChart(ctx context.Context, r *request, s logState) (chartView, error) {
 	length := s.To.Sub(s.From)
 	width := barWidth(length)
 	n := max(1, int(math.Round(float64(length)/float64(width))))
-	h, err := p.deps.Explorer.Histogram(ctx, clickhouse.HistogramQuery{Project: r.project.ID, From: s.From, To: s.To, Filter: filter, Buckets: n})
+	h, err := p.deps.Explorer.Histogram(ctx, clickhouse.HistogramQuery{Project: r.project.ID, From: s.From, To: s.To, Filter: s.Filter, Buckets: n})
 	if err != nil {
 		return chartView{}, err
 	}
@@ -158,7 +155,7 @@ func layersOf(paths map[string]*strings.Builder) []chartLayer {
 // legendOf lists the totals, the worst first. A severity that the query leaves
 // out has none.
 func legendOf(c clickhouse.SeverityCounts, s logState, root string) []legendEntry {
-	in, _ := chosen(record.KindLog, s.Query, "severity")
+	in, _ := s.Filter.Selected("severity")
 	counts := levelCounts(c)
 	var list []legendEntry
 	for i := len(counts) - 1; i >= 0; i-- {

@@ -54,7 +54,7 @@ func (p *Pages) completeLogs(r *request) error {
 // complete fills the answer from what the logs are made of, with the rest of
 // the query applied.
 func (p *Pages) complete(ctx context.Context, project string, s logState, typed query.Completion, answer *completions) error {
-	filter, err := query.Parse(record.KindLog, restOf(s.Query, typed))
+	filter, err := query.Parse(record.KindLog, typed.Rest)
 	if err != nil {
 		filter = query.Query{} // it is not finished
 	}
@@ -69,14 +69,8 @@ func (p *Pages) complete(ctx context.Context, project string, s logState, typed 
 		return nil
 	}
 	answer.Head = "Values of " + strings.TrimPrefix(typed.Field, "metadata.") + " in this time, with the rest of the query applied"
-	answer.Items = completeValues(valuesOf(found, typed), strings.TrimPrefix(typed.Prefix, `"`))
+	answer.Items = completeValues(valuesOf(found, typed), typed.Prefix)
 	return nil
-}
-
-// restOf is the query without the term that is being typed.
-func restOf(text string, typed query.Completion) string {
-	start := strings.LastIndexAny(text[:typed.From], " \t\n") + 1
-	return text[:start] + text[typed.To:]
 }
 
 // valuesOf are the counted values of the field that is being typed.
@@ -92,7 +86,7 @@ func valuesOf(found clickhouse.Facets, typed query.Completion) []clickhouse.Valu
 		return found.Sources
 	}
 	for _, key := range found.Metadata {
-		if key.Key == typed.Key {
+		if "metadata."+key.Key == typed.Field {
 			return key.Values
 		}
 	}
@@ -103,7 +97,7 @@ func completeValues(values []clickhouse.ValueCount, prefix string) []completion 
 	list := []completion{}
 	for _, v := range values {
 		if len(list) < mostCompletions && hasPrefix(v.Value, prefix) {
-			list = append(list, completion{Insert: writeValue(v.Value), Label: printable(v.Value), Count: &v.Count})
+			list = append(list, completion{Insert: query.PrintValue(v.Value), Label: printable(v.Value), Count: &v.Count})
 		}
 	}
 	return list
@@ -119,12 +113,10 @@ func completeFields(found clickhouse.Facets, prefix string) []completion {
 		}
 	}
 	for _, f := range query.Fields(record.KindLog) {
-		if !strings.HasSuffix(f.Name, ".") {
-			add(writeField(f.Name), f.Note, nil)
-		}
+		add(f.Name, f.Note, nil)
 	}
 	for _, key := range found.Metadata {
-		add(writeField("metadata."+key.Key), "", &key.Count)
+		add(query.PrintField(record.KindLog, "metadata."+key.Key), "", &key.Count)
 	}
 	return list
 }

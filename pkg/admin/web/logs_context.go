@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/query"
 	"github.com/logboom/logboom/pkg/record"
 )
 
@@ -75,7 +76,7 @@ func readSide(text string) int {
 
 // fill lists the lines and where more of them are.
 func (v *contextView) fill(found clickhouse.LogContext, before, after int) {
-	s, marks := v.State, marker(sought(v.State.Query))
+	s, marks := v.State, v.State.Filter.Marker()
 	around := slices.Concat(found.Before, []clickhouse.StoredLog{found.Log}, found.After)
 	slices.Reverse(around)
 	for _, l := range around {
@@ -105,7 +106,7 @@ func tracesOf(l clickhouse.StoredLog, root string) []filterChip {
 	for _, key := range traceKeys {
 		if value := l.Metadata[key]; value != "" {
 			at := url.Values{
-				"q":    {writeTerm("metadata."+key, []string{value}, false)},
+				"q":    {query.All(record.KindLog).Toggle("metadata."+key, value).String()},
 				"from": {stampOf(l.Timestamp.Add(-traceMinutes * time.Minute))}, "to": {stampOf(l.Timestamp.Add(traceMinutes * time.Minute))},
 			}
 			list = append(list, filterChip{key, root + "?" + at.Encode()})

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,25 +82,23 @@ func nearSteps(s logState) []emptyStep {
 			steps = append(steps, emptyStep{Do: "Widen to " + lengthText(length), Keep: "same query", state: wide})
 		}
 	}
-	terms := cutTerms(record.KindLog, s.Query)
-	for i, t := range terms {
+	terms := s.Filter.Terms()
+	for i, term := range terms {
 		if len(steps) == mostSteps {
 			break
 		}
 		less := s
-		if at := slices.Index(severityWords, t.least); t.least != "" && at >= 0 && at+1 < len(severityWords) {
-			lower := slices.Clone(terms)
-			lower[i].text = "severity>=" + severityWords[at+1]
-			less.Query = joinTerms(lower)
-			steps = append(steps, emptyStep{Do: "Lower to", Code: lower[i].text, Keep: "keep the rest", state: less})
+		if lowered, ok := s.Filter.LowerSeverity(i); ok {
+			asking(lowered)(&less)
+			steps = append(steps, emptyStep{Do: "Lower to", Code: lowered.Terms()[i].String(), Keep: "keep the rest", state: less})
 			continue
 		}
-		less.Query = joinTerms(slices.Delete(slices.Clone(terms), i, i+1))
-		steps = append(steps, emptyStep{Do: "Drop", Code: printable(t.text), Keep: "keep the rest", state: less})
+		asking(s.Filter.Without(i))(&less)
+		steps = append(steps, emptyStep{Do: "Drop", Code: printable(term.String()), Keep: "keep the rest", state: less})
 	}
 	if len(terms) > 1 {
 		all := s
-		all.Query = ""
+		asking(query.All(record.KindLog))(&all)
 		steps = append(steps, emptyStep{Do: "Drop the query", Keep: "all lines of this time", state: all})
 	}
 	return steps
@@ -109,12 +106,8 @@ func nearSteps(s logState) []emptyStep {
 
 // countLogs counts what a state would show; 0 where that cannot be said.
 func (p *Pages) countLogs(ctx context.Context, project string, s logState) uint64 {
-	filter, err := query.Parse(record.KindLog, s.Query)
-	if err != nil {
-		return 0
-	}
 	at := s.shown()
-	h, err := p.deps.Explorer.Histogram(ctx, clickhouse.HistogramQuery{Project: project, From: at.From, To: at.To, Filter: filter, Buckets: 1})
+	h, err := p.deps.Explorer.Histogram(ctx, clickhouse.HistogramQuery{Project: project, From: at.From, To: at.To, Filter: s.Filter, Buckets: 1})
 	if err != nil {
 		return 0
 	}

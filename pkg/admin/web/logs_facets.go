@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -53,48 +52,32 @@ const (
 // its own filter, so that a second value can be added.
 func (p *Pages) readFacets(ctx context.Context, found project.Project, s logState, root string) (facetsView, error) {
 	at := s.shown()
-	ask := func(ctx context.Context, text string) (clickhouse.Facets, error) {
-		filter, err := query.Parse(record.KindLog, text)
-		if err != nil {
-			return clickhouse.Facets{}, err
-		}
+	ask := func(ctx context.Context, filter query.Query) (clickhouse.Facets, error) {
 		return p.deps.Explorer.Facets(ctx, clickhouse.FacetQuery{Project: found.ID, From: at.From, To: at.To, Filter: filter})
 	}
-	fields := filteredFields(s.Query)
+	fields := slices.DeleteFunc(s.Filter.SelectedFields(), func(field string) bool { return field == "id" })
 	own := map[string]clickhouse.Facets{}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2)
 	var base clickhouse.Facets
 	group.Go(func() (err error) {
-		base, err = ask(ctx, s.Query)
+		base, err = ask(ctx, s.Filter)
 		return err
 	})
-	for _, field := range fields {
+	for _, field := range fields[:min(len(fields), mostOwnQuestions)] {
 		group.Go(func() error {
-			counted, err := ask(ctx, withoutField(record.KindLog, s.Query, field))
+			counted, err := ask(ctx, s.Filter.WithoutField(field))
 			mu.Lock()
 			defer mu.Unlock()
 			own[field] = counted
 			return err
 		})
 	}
-	var bad *query.Error
-	if err := group.Wait(); err != nil && !errors.As(err, &bad) {
+	if err := group.Wait(); err != nil {
 		return facetsView{}, err
 	}
 	return facetsView{Facets: listFacets(base, own, s, root)}, nil
-}
-
-// filteredFields are the fields that the query names values of.
-func filteredFields(text string) []string {
-	var list []string
-	for _, t := range cutTerms(record.KindLog, text) {
-		if t.field != "" && t.field != "id" && !slices.Contains(list, t.field) && len(list) < mostOwnQuestions {
-			list = append(list, t.field)
-		}
-	}
-	return list
 }
 
 // listFacets lists the own fields and then the keys of the metadata, those that
@@ -180,7 +163,7 @@ func newFacet(field string, counted []clickhouse.ValueCount, s logState, root st
 	if name, ok := facetNames[field]; ok {
 		f.Name = name
 	}
-	in, out := chosen(record.KindLog, s.Query, field)
+	in, out := s.Filter.Selected(field)
 	for _, value := range append(slices.Clone(in), out...) { // what is filtered is shown, with no count as well
 		if !slices.ContainsFunc(counted, func(c clickhouse.ValueCount) bool { return strings.EqualFold(c.Value, value) }) {
 			counted = append(slices.Clone(counted), clickhouse.ValueCount{Value: value})
@@ -208,15 +191,15 @@ func newFacet(field string, counted []clickhouse.ValueCount, s logState, root st
 // severityFacet orders severities by how bad they are; other words follow.
 func severityFacet(f facet) facet {
 	place := func(v facetValue) int {
-		if at := slices.Index(severityWords, strings.ToLower(v.Value)); at >= 0 {
+		if at := slices.Index(record.SeverityLevels(), strings.ToLower(v.Value)); at >= 0 {
 			return at
 		}
-		return len(severityWords)
+		return len(record.SeverityLevels())
 	}
 	for i, v := range f.Values {
 		f.Values[i].Level = "unknown"
-		if at := place(v); at < len(severityWords) {
-			f.Values[i].Level = severityWords[at]
+		if at := place(v); at < len(record.SeverityLevels()) {
+			f.Values[i].Level = record.SeverityLevels()[at]
 		}
 	}
 	slices.SortStableFunc(f.Values, func(a, b facetValue) int { return place(a) - place(b) })

@@ -58,10 +58,10 @@ type gapRow struct {
 }
 
 // readRows reads the list, and what was lost meanwhile.
-func (p *Pages) readRows(ctx context.Context, r *request, s logState, filter query.Query) (rowsView, error) {
+func (p *Pages) readRows(ctx context.Context, r *request, s logState) (rowsView, error) {
 	at := s.shown()
 	page, err := p.deps.Explorer.Logs(ctx, clickhouse.LogQuery{
-		Project: r.project.ID, From: at.From, To: at.To, Filter: filter, Limit: rowsPerPage, Cursor: s.Cursor,
+		Project: r.project.ID, From: at.From, To: at.To, Filter: s.Filter, Limit: rowsPerPage, Cursor: s.Cursor,
 	})
 	if err != nil {
 		return rowsView{}, err
@@ -75,7 +75,7 @@ func (p *Pages) readRows(ctx context.Context, r *request, s logState, filter que
 		v.Empty = p.suggest(ctx, r, s)
 		return v, nil
 	}
-	found := marker(sought(s.Query))
+	found := s.Filter.Marker()
 	gaps := p.gapsOf(ctx, r, at)
 	for _, l := range page.Logs {
 		for len(gaps) > 0 && l.Timestamp.Before(gaps[0].To) {
@@ -173,8 +173,8 @@ func fieldsOf(l clickhouse.StoredLog, s logState, root string) []rowField {
 }
 
 // marksOf is what the query looks for, as the script reads it.
-func marksOf(text string) string {
-	raw, err := json.Marshal(sought(text))
+func marksOf(q query.Query) string {
+	raw, err := json.Marshal(q.Marks())
 	if err != nil {
 		return "[]"
 	}

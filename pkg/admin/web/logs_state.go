@@ -16,11 +16,12 @@ import (
 // back undoes, reload shows the same, a link shows it to others.
 type logState struct {
 	Query   string
-	Last    string    // such as 1h; "" where the times were named
-	From    time.Time // included
-	To      time.Time // not
-	Sel     timeSpan  // the part of the time that the list is narrowed to; zero: all
-	Columns []string  // keys of the metadata, shown before the line
+	Filter  query.Query // the query; matches everything where the text is not one
+	Last    string      // such as 1h; "" where the times were named
+	From    time.Time   // included
+	To      time.Time   // not
+	Sel     timeSpan    // the part of the time that the list is narrowed to; zero: all
+	Columns []string    // keys of the metadata, shown before the line
 	Wrap    bool
 	Live    bool
 	Line    string // the id of a log that is open
@@ -41,28 +42,29 @@ const (
 	usualLast   = "1h"
 )
 
-// stateFault is a part of an address that makes no sense.
-type stateFault struct{ Field, Text string }
-
 // readLogState reads an address. What makes no sense in it is left out and told
 // of, so that the rest is shown.
-func readLogState(values url.Values, now time.Time) (logState, *stateFault) {
+func readLogState(values url.Values, now time.Time) (logState, *logFault) {
 	s := logState{Query: values.Get("q"), Wrap: values.Get("wrap") == "1", Live: values.Get("live") == "1"}
-	var fault *stateFault
-	blame := func(field, text string) {
+	var fault *logFault
+	blame := func(text string) {
 		if fault == nil {
-			fault = &stateFault{field, text}
+			fault = &logFault{text, -1}
 		}
 	}
 	if len(s.Query) > query.MaxBytes {
 		s.Query = ""
-		blame("q", "The query is longer than "+strconv.Itoa(query.MaxBytes)+" bytes: shorten it.")
+		blame("The query is longer than " + strconv.Itoa(query.MaxBytes) + " bytes: shorten it.")
+	}
+	var err error
+	if s.Filter, err = query.Parse(record.KindLog, s.Query); err != nil {
+		s.Filter, fault = query.All(record.KindLog), queryFault(err)
 	}
 	if text := s.readTime(values, now); text != "" {
-		blame("time", text)
+		blame(text)
 	}
 	if text := s.readSelection(values.Get("sel")); text != "" {
-		blame("sel", text)
+		blame(text)
 	}
 	for _, column := range values["col"] {
 		if column != "" && len(column) <= maxColumn && len(s.Columns) < maxColumns && !slices.Contains(s.Columns, column) {
@@ -74,7 +76,7 @@ func readLogState(values url.Values, now time.Time) (logState, *stateFault) {
 	}
 	if s.Cursor = values.Get("cursor"); len(s.Cursor) > maxPosition {
 		s.Cursor = ""
-		blame("cursor", "The link to further lines is cut: begin again.")
+		blame("The link to further lines is cut: begin again.")
 	}
 	return s, fault
 }
@@ -212,4 +214,7 @@ func recent(last string) func(*logState) {
 	return func(s *logState) { s.Last, s.Sel, s.Live = last, timeSpan{}, false }
 }
 
-func asking(text string) func(*logState) { return func(s *logState) { s.Query = text } }
+// asking has the state ask another query.
+func asking(q query.Query) func(*logState) {
+	return func(s *logState) { s.Query, s.Filter = q.String(), q }
+}

@@ -8,10 +8,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/logboom/logboom/pkg/query"
-
-	"github.com/logboom/logboom/pkg/record"
 )
 
 // piece is a run of a line with one look. What a terminal or a browser would
@@ -223,49 +219,4 @@ func (s *styler) plain(text string) {
 		}
 	}
 	add(text[begin:], false)
-}
-
-// sought are the texts that a query looks for in lines, as written, for marking
-// them: words and texts that are not denied.
-func sought(text string) []string {
-	list := []string{}
-	denied, depth := false, 0
-	for _, t := range query.Tokens(record.KindLog, text) {
-		token := text[t.From:t.To]
-		switch {
-		case t.Kind == query.Operator && (token == "-" || token == "NOT"):
-			denied = true
-			continue
-		case t.Kind == query.Operator && token == "(":
-			depth++
-			continue
-		case t.Kind == query.Word && !denied:
-			list = append(list, strings.Trim(token, "*"))
-		case t.Kind == query.Text && !denied && !isValueAt(text, t.From):
-			list = append(list, unquoted(token))
-		}
-		denied = denied && depth > 0 && token != ")"
-	}
-	return slices.DeleteFunc(list, func(word string) bool { return word == "" })
-}
-
-// isValueAt tells whether a text in quotes is a field's value.
-func isValueAt(text string, at int) bool {
-	return at > 0 && strings.ContainsRune(":=<>(", rune(text[at-1])) && (text[at-1] != '(' || at > 1 && strings.ContainsRune(":=", rune(text[at-2])))
-}
-
-// marker finds the texts, whatever their case; nil finds nothing.
-func marker(texts []string) *regexp.Regexp {
-	if len(texts) == 0 {
-		return nil
-	}
-	quoted := make([]string, len(texts))
-	for i, text := range texts {
-		quoted[i] = regexp.QuoteMeta(text)
-	}
-	found, err := regexp.Compile("(?i)" + strings.Join(quoted, "|"))
-	if err != nil {
-		return nil // too large to be worth marking
-	}
-	return found
 }

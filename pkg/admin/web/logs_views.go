@@ -7,9 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/logboom/logboom/pkg/admin/saved"
-	"github.com/logboom/logboom/pkg/query"
-
-	"github.com/logboom/logboom/pkg/record"
 )
 
 // Views keep what people saved; saved.Views do, for each person and project. They bound what
@@ -58,13 +55,13 @@ func (p *Pages) saveView(r *request) error {
 	if err != nil {
 		return err
 	}
-	state, _ := readLogState(form, p.now().UTC())
+	state, fault := readLogState(form, p.now().UTC())
 	state.Live, state.Line, state.Cursor = false, "", ""
 	name := strings.TrimSpace(form.Get("name"))
 	if name == "" {
 		name = state.Query
 	}
-	if _, err := query.Parse(record.KindLog, state.Query); err != nil || name == "" || !utf8.ValidString(name) {
+	if fault != nil && fault.Position >= 0 || name == "" || !utf8.ValidString(name) {
 		return r.goTo(state.address(r.projectPath("/logs")))
 	}
 	if characters := []rune(printable(name)); len(characters) > maxViewName {

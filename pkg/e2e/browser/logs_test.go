@@ -69,7 +69,7 @@ func TestExplorerShowsFiltersAndOpensLines(t *testing.T) {
 			b.picture("explorer-empty")
 			b.check("nothing found")
 			b.visit("/projects/checkout-prod/logs?q=" + url.QueryEscape(`app:checkout (timeout`))
-			b.await("Expected )")
+			b.await("Missing closing parenthesis")
 			b.expected("400")
 			b.check("a query with a fault")
 			b.picture("explorer-fault")

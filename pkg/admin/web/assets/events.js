@@ -46,9 +46,7 @@ async function look() {
 }
 
 async function count() {
-  let q = feed.dataset.q;
-  if (feed.dataset.channel) q = `channel:${JSON.stringify(feed.dataset.channel)}${q ? ` (${q})` : ""}`;
-  const answer = await fetch(`${feed.dataset.api}?${new URLSearchParams({ q, limit: 50 })}`);
+  const answer = await fetch(`${feed.dataset.api}?${new URLSearchParams({ q: feed.dataset.q, limit: 50 })}`);
   if (!answer.ok) return;
   const { events } = await answer.json();
   const at = events.findIndex((event) => event.id === feed.dataset.newest);
