@@ -12,25 +12,24 @@ import (
 	"time"
 )
 
-// readableWithin is how long the suite waits for what was accepted to be
-// readable. The contract's 2 s is measured by TestLogIsReadableSoon; here a
-// busy machine may take longer.
+// readableWithin is how long the suite waits until accepted records can be read.
+// BenchmarkTargets measures the promised 2 s; a busy machine may take longer.
 const readableWithin = 2 * time.Minute
 
-// client keeps its connections, as senders do.
+// client keeps its connections open, as clients do.
 var client = &http.Client{
 	Timeout:   60 * time.Second,
 	Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64},
 }
 
-// answer is what came back.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// do sends a request whose connection must not fail.
+// do sends a request. The test fails if the connection does.
 func do(t *testing.T, method, address string, header map[string]string, body []byte) answer {
 	t.Helper()
 	a, err := try(method, address, header, body)
@@ -57,16 +56,16 @@ func try(method, address string, header map[string]string, body []byte) (answer,
 	return answer{response.StatusCode, response.Header, content}, err
 }
 
-// insist sends a request as whoever has something to say sends it: again while
-// the answer is 503, try again later. That is what a process says when it has
-// waited in vain for another one, as on a machine that stands still for some
-// seconds. It counts its tries; a repeated one must do no harm.
+// insist sends a request and repeats it while the answer is 503, as a client
+// does. On a machine that is paused for seconds, a process answers 503 after it
+// has waited too long for another process. It returns the number of attempts. A
+// repeated request must do no harm.
 func insist(t *testing.T, method, address string, header map[string]string, body []byte) (a answer, tries int) {
 	t.Helper()
 	eventually(t, method+" "+address+" is not answered by 503", func() bool {
 		a = do(t, method, address, header, body)
 		if tries++; tries == 1 && a.status == http.StatusServiceUnavailable {
-			t.Logf("sent again and again: %s", a.body) // a disk that is nearly full says so here
+			t.Logf("sent several times: %s", a.body) // names a disk that is nearly full
 		}
 		return a.status != http.StatusServiceUnavailable
 	})
@@ -84,21 +83,21 @@ func bearer(secret string) map[string]string {
 	return map[string]string{"Authorization": "Bearer " + secret}
 }
 
-// keyed is the header with a key, by which a body is stored once, however often
-// it is sent.
+// keyed is the header with an idempotency key, so that a body is stored once even
+// if it is sent several times.
 func keyed(header map[string]string) map[string]string {
 	header = maps.Clone(header)
 	header["Idempotency-Key"] = rand.Text()
 	return header
 }
 
-// post sends a body of "logs" or "events" until it is taken or refused.
+// post sends a body of "logs" or "events" until it is accepted or refused.
 func (s *system) post(t *testing.T, kind string, body string) (a answer, tries int) {
 	t.Helper()
 	return insist(t, http.MethodPost, s.ingest+"/v1/"+kind+"/"+s.project, keyed(bearer(s.token)), []byte(body))
 }
 
-// send posts a body that is to be accepted whole.
+// send posts a body and fails the test unless the whole body is accepted.
 func (s *system) send(t *testing.T, kind string, body string, records int) (tries int) {
 	t.Helper()
 	a, tries := s.post(t, kind, body)
@@ -143,7 +142,7 @@ type page struct {
 	Next   string  `json:"next"`
 }
 
-// page asks for one page of "logs" or "events".
+// page reads one page of "logs" or "events".
 func (s *system) page(t *testing.T, kind string, query url.Values) page {
 	t.Helper()
 	a := s.look(t, s.project, kind, query)
@@ -155,7 +154,7 @@ func (s *system) page(t *testing.T, kind string, query url.Values) page {
 	return p
 }
 
-// all follows the cursor to the end.
+// all reads all pages.
 func (s *system) all(t *testing.T, kind string, query url.Values) page {
 	t.Helper()
 	var whole page
@@ -170,7 +169,7 @@ func (s *system) all(t *testing.T, kind string, query url.Values) page {
 	}
 }
 
-// until reads until the test accepts what it reads.
+// until reads until the condition is true for what it reads.
 func (s *system) until(t *testing.T, kind string, query url.Values, accept func(page) bool) page {
 	t.Helper()
 	var p page
@@ -181,7 +180,7 @@ func (s *system) until(t *testing.T, kind string, query url.Values, accept func(
 	return p
 }
 
-// eventually asks again and again, at growing intervals.
+// eventually checks a condition at growing intervals until it is true.
 func eventually(t *testing.T, what string, ask func() bool) {
 	t.Helper()
 	within(t, readableWithin, what, ask)

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// corpusSetting names a folder of *.log files, a line a log, the file's name
-// the application.
+// corpusSetting names a folder of *.log files. Each line is a log, and the file's
+// name is its application.
 const corpusSetting = "LOGBOOM_CORPUS"
 
-// corpus is lines by application: real ones where there are, else made ones.
+// corpus returns lines by application: real ones if corpusSetting is set, else generated ones.
 func corpus(t testing.TB) map[string][]string {
 	t.Helper()
 	folder := os.Getenv(corpusSetting)
@@ -50,7 +50,7 @@ func readLines(t testing.TB, file string) []string {
 	return lines
 }
 
-// madeLines look like what services write, odd ones among them.
+// madeLines generates lines like those of services, with unusual ones among them.
 func madeLines() map[string][]string {
 	random := rand.New(rand.NewPCG(1, 2))
 	odd := []string{

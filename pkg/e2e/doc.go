@@ -1,8 +1,8 @@
-// Package e2e holds the end-to-end suite: the same tests, run against
-// standalone and against the separate processes over engines of their own, as
-// a user would start and use them. There is no code here but tests.
+// Package e2e is the end-to-end suite. It runs the same tests against standalone
+// and against the separate processes with their own engines, started as a user
+// starts them. It contains only tests.
 //
-// The real processes are built and started; NATS, Redis and ClickHouse are the
-// real engines. LOGBOOM_CORPUS names a folder of *.log files whose lines are
-// sent; without it the suite makes lines of its own.
+// The suite builds and starts the real processes and the real engines: NATS,
+// Redis and ClickHouse. LOGBOOM_CORPUS names a folder of *.log files whose lines
+// are sent. Without it the suite generates lines.
 package e2e

@@ -21,13 +21,12 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// The benchmarks of this file put each setting against power loss beside the
-// engine's own default, on one machine in one run; the figures of
-// docs/decisions/0006-durability.md are theirs. They need a folder for
-// temporary files on the disk in question: TMPDIR.
+// The benchmarks of this file compare each setting against power loss with the
+// engine's default, on one machine in one run. docs/performance.md has their
+// figures. TMPDIR must be a folder on the disk to be measured.
 
-// BenchmarkDurabilityPublish is a message to its acknowledgement, alone and
-// with 64 senders at once.
+// BenchmarkDurabilityPublish measures a message from its publication to its
+// acknowledgement, with one sender and with 64 senders.
 func BenchmarkDurabilityPublish(b *testing.B) {
 	for _, bytes := range []int{1 << 10, 64 << 10, 512 << 10} {
 		for _, senders := range []int{1, 64} {
@@ -47,8 +46,8 @@ func syncName(always bool) string {
 	return "default"
 }
 
-// syncedQueue is a queue that syncs each write, or as the server does by
-// default, every two minutes.
+// syncedQueue starts a queue that syncs each write or, if synced is false, every
+// two minutes as by default.
 func syncedQueue(b *testing.B, always bool) jetstream.JetStream {
 	b.Helper()
 	srv, err := server.NewServer(&server.Options{
@@ -102,7 +101,7 @@ func benchPublish(b *testing.B, js jetstream.JetStream, body []byte, senders int
 	times.report()
 }
 
-// latencies keeps the newest of many times, for their median and 99th percentile.
+// latencies keeps the newest durations, for their median and 99th percentile.
 type latencies struct {
 	b    *testing.B
 	next atomic.Int64
@@ -129,7 +128,7 @@ func (l *latencies) report() {
 	l.b.ReportMetric(float64(sorted[count*99/100])/1e6, "p99-ms")
 }
 
-// BenchmarkDurabilitySwap is a step of the ledger: a compare-and-swap of one key.
+// BenchmarkDurabilitySwap measures a step of the ledger: one compare-and-swap.
 func BenchmarkDurabilitySwap(b *testing.B) {
 	for _, always := range []bool{true, false} {
 		b.Run("sync="+syncName(always), func(b *testing.B) {
@@ -155,12 +154,12 @@ func BenchmarkDurabilitySwap(b *testing.B) {
 	}
 }
 
-// unsynced takes a table's settings against power loss back to the defaults.
+// unsynced resets a table's settings against power loss to the defaults.
 const unsynced = "ALTER TABLE logs MODIFY SETTING fsync_after_insert = 0, fsync_part_directory = 0, " +
 	"min_rows_to_fsync_after_merge = 0, min_compressed_bytes_to_fsync_after_merge = 0"
 
-// BenchmarkDurabilityInsert is one insert into the table of logs, with the
-// merges that go on beside it.
+// BenchmarkDurabilityInsert measures one insert into the table of logs while
+// merges run.
 func BenchmarkDurabilityInsert(b *testing.B) {
 	for _, rows := range []int{100, 10_000, 100_000} {
 		for _, setting := range []string{"on", "off"} {
@@ -209,7 +208,7 @@ func logBlock(rows int) *clickhouse.LogBlock {
 	return block
 }
 
-// run is a statement at the engine, in the address's database.
+// run executes a statement in the address's database.
 func run(b *testing.B, address, statement string) {
 	b.Helper()
 	u, err := url.Parse(address)

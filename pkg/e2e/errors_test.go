@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// problem is an error's answer.
+// problem is the body of an error.
 type problem struct {
 	Type, Title, Code, Detail string
 	Status                    int
@@ -38,8 +38,8 @@ func bomb(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// flip is the token with its last character changed, so that its checksum is
-// wrong; other is a token of good form that nobody has.
+// flip returns the token with another last character, so that its checksum is
+// wrong. other is a valid token that does not exist.
 func flip(token string) string {
 	last := byte('a')
 	if token[len(token)-1] == 'a' {
@@ -60,7 +60,7 @@ func TestErrorsAreAnsweredByTheTable(t *testing.T) {
 			body       string
 			status     int
 			code       string
-			at         []int64 // index and offset, where an entry is at fault
+			at         []int64 // index and offset of the faulty entry
 		}{
 			{"not JSON", logs, good, `hello`, 400, "invalid_json", nil},
 			{"half an object", logs, good, `{"data":"a"`, 400, "invalid_json", nil},
@@ -112,8 +112,8 @@ func TestErrorsAreAnsweredByTheTable(t *testing.T) {
 	})
 }
 
-// answered is the answer to a body that may be refused before all of it was
-// read. The server hangs up then, and who was still sending may see only that.
+// answered sends a body that may be refused before all of it was read. The server
+// then closes the connection, and the client may see only that.
 func answered(t *testing.T, address string, header map[string]string, body []byte) (a answer) {
 	t.Helper()
 	eventually(t, "a refused body is answered", func() bool {
@@ -138,8 +138,7 @@ func TestOptionsIsAnsweredToAnybody(t *testing.T) {
 	})
 }
 
-// What JSON can hold, and what only looks like JSON: good neighbours are
-// accepted, each bad one is named.
+// Valid entries are accepted, and the answer names each invalid one.
 func TestOddEntriesCostNobodyElse(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
@@ -188,7 +187,7 @@ func TestOddEntriesCostNobodyElse(t *testing.T) {
 	})
 }
 
-// A body whose sender went away in the middle is not stored, and the server
+// A body whose client disconnects in the middle is not stored, and the server
 // goes on.
 func TestBodyCutInTheMiddleIsNotStored(t *testing.T) {
 	t.Parallel()
@@ -237,7 +236,7 @@ func TestRepeatedIdempotencyKeyIsStoredOnce(t *testing.T) {
 	})
 }
 
-// What the admin side answers to whoever may not ask, or asks badly.
+// Admin refuses requests without rights and malformed requests.
 func TestReadingIsGuarded(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {

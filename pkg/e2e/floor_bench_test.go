@@ -10,11 +10,11 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// What a request of one log costs whoever answers it, measured alone: nothing
-// of Logboom's runs in it but the processes.
+// The benchmarks of this file measure the smallest cost of a request with one
+// log, without Logboom's own code.
 
-// httpFloor is the CPU time that ingest needs to answer a request of one log's
-// size without looking at it: what net/http and echo take, in microseconds.
+// httpFloor is the CPU time, in microseconds, that net/http and echo need to
+// answer a request of one log's size without reading it.
 func (s *system) httpFloor(b *testing.B) float64 {
 	b.Helper()
 	const count = 100_000
@@ -29,9 +29,9 @@ func (s *system) httpFloor(b *testing.B) float64 {
 	return m.perRecord(b, count)["ingest"]
 }
 
-// queueFloor is the CPU time that the queue needs to store a number of messages
-// of a size, two on the way at a time as ingest has them, and nobody reading: in
-// microseconds a request, where all of them carry that many requests.
+// queueFloor is the CPU time, in microseconds per request, that the queue needs to
+// store messages of one size. Two publishes are in progress at a time, as in
+// ingest, and nothing reads. The messages together carry that many requests.
 func (s *system) queueFloor(b *testing.B, messages, size, requests int) float64 {
 	b.Helper()
 	nc, _, err := stream.Connect(b.Context(), s.queue, stream.ConnectConfig{Name: "floor"})
@@ -57,7 +57,7 @@ func (s *system) queueFloor(b *testing.B, messages, size, requests int) float64 
 	return m.perRecord(b, requests)["nats"]
 }
 
-// queued is the messages and bytes that the streams of logs were given.
+// queued returns the messages and bytes that the streams of logs received.
 func (s *system) queued(b *testing.B) (messages, size int) {
 	b.Helper()
 	nc, js, err := stream.Connect(b.Context(), s.queue, stream.ConnectConfig{Name: "bench"})

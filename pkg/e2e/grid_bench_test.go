@@ -16,19 +16,19 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// sender is a project and a token of it.
+// sender is a project with a token.
 type sender struct{ project, token string }
 
-// gridProjectsSetting is how many projects send, as numbers with commas between
-// them: a column of the grid each. Default "1,100,10000".
+// gridProjectsSetting lists numbers of projects, separated by commas. Each is a
+// column of the grid. Default "1,100,10000".
 const gridProjectsSetting = "LOGBOOM_BENCH_PROJECTS"
 
-// gridProcesses is the columns in which the grid names who used what.
+// gridProcesses are the columns with the CPU time of each process.
 var gridProcesses = []string{"engine", "ingest", "nats", "writer", "redis", "admin"}
 
-// BenchmarkGrid is CPU time a line over the records in a body and the projects
-// that send, each in turn: the chart of docs/performance.md. What a project's
-// first request costs is measured apart, since a project has only one.
+// BenchmarkGrid measures CPU time per line by the number of records in a body and
+// by the number of projects: the chart of docs/performance.md. The first request
+// of a project is measured separately.
 func BenchmarkGrid(b *testing.B) {
 	s := separate(b, measured...)
 	columns := gridProjects(b)
@@ -46,7 +46,7 @@ func BenchmarkGrid(b *testing.B) {
 	fmt.Printf("\nus of CPU time a line, all processes and the engine, merges settled; load average %s\n%s\n%s", machineLoad(b), &g.table, &g.chart)
 }
 
-// gridProjects is the numbers of projects, the largest last.
+// gridProjects returns the numbers of projects, the largest last.
 func gridProjects(b *testing.B) []int {
 	b.Helper()
 	text := os.Getenv(gridProjectsSetting)
@@ -64,14 +64,14 @@ func gridProjects(b *testing.B) []int {
 	return columns
 }
 
-// grid is the cells as they are measured.
+// grid collects the measured cells.
 type grid struct {
 	*system
 	table, chart strings.Builder
 }
 
-// addFirst measures the first request of each project: its token is looked up,
-// its quotas are leased, its use is noted.
+// addFirst measures the first request of each project, which looks its token up,
+// leases its quotas and records the token's use.
 func (g *grid) addFirst(b *testing.B, senders []sender) {
 	b.Helper()
 	fmt.Fprintf(&g.table, "| records a body | projects | all | %s |\n", strings.Join(gridProcesses, " | "))
@@ -81,8 +81,8 @@ func (g *grid) addFirst(b *testing.B, senders []sender) {
 	g.addRow("the first of a project", len(senders), m.perRecord(b, len(senders)))
 }
 
-// usesNoted waits until the record has when so many projects' tokens were used,
-// or gets no more of it.
+// usesNoted waits until the uses of that many tokens are recorded, or until no
+// more are recorded.
 func (g *grid) usesNoted(b *testing.B, projects int) {
 	b.Helper()
 	nc, js, err := stream.Connect(b.Context(), g.queue, stream.ConnectConfig{Name: "bench"})
@@ -94,7 +94,7 @@ func (g *grid) usesNoted(b *testing.B, projects int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	const patience = 15 * time.Second // three times as long as ingest waits between two writes
+	const patience = 15 * time.Second // three times the pause between two writes of ingest
 	for noted, since := uint64(0), time.Now(); time.Since(since) < patience; {
 		info, err := uses.Info(b.Context())
 		if err != nil {
@@ -129,7 +129,7 @@ func (g *grid) addRow(what string, projects int, used map[string]float64) {
 	g.table.WriteString("\n")
 }
 
-// bar is a length on a logarithmic scale: four more for each doubling.
+// bar draws a length on a logarithmic scale: four characters for each doubling.
 func bar(us float64) string {
 	n := 0
 	for ; us > 1 && n < 60; us /= 1.189207 { // 2^(1/4)
@@ -138,14 +138,14 @@ func bar(us float64) string {
 	return strings.Repeat("#", n)
 }
 
-// shared sends the bodies in the senders' names, one after the other, into
-// tables that are empty: merges of what came before are not this load's. Senders
-// are taken with a stride, so that few requests still are of many projects.
+// shared sends the bodies for the senders in turn. The tables are empty, so that
+// merges of earlier loads are not measured. Senders are chosen with a stride, so
+// that even a few requests belong to many projects.
 func (s *system) shared(b *testing.B, senders []sender, made [][]byte, requests, records int) *measurement {
 	b.Helper()
-	const stride = 7919 // a prime: every sender has its turn
+	const stride = 7919 // a prime, so that each sender is chosen
 	for _, table := range []string{"logs", "usage"} {
-		s.tell(b, "TRUNCATE TABLE "+table)
+		s.execute(b, "TRUNCATE TABLE "+table)
 	}
 	m := s.measure(b)
 	load{address: s.host(), connections: 16, count: requests, request: func(dst []byte, i int) []byte {
@@ -156,8 +156,8 @@ func (s *system) shared(b *testing.B, senders []sender, made [][]byte, requests,
 	return m
 }
 
-// tell has ClickHouse carry out a statement without an answer.
-func (s *system) tell(b *testing.B, statement string) {
+// execute runs a statement in ClickHouse and discards its result.
+func (s *system) execute(b *testing.B, statement string) {
 	b.Helper()
 	address, err := url.Parse(s.tables)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *system) tell(b *testing.B, statement string) {
 	}
 }
 
-// enrol makes so many projects with a token each.
+// enrol creates projects with one token each.
 func (s *system) enrol(b *testing.B, count int) []sender {
 	b.Helper()
 	nc, js, err := stream.Connect(b.Context(), s.queue, stream.ConnectConfig{Name: "bench"})

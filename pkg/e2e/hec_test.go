@@ -25,7 +25,7 @@ func splunk(token string) map[string]string {
 	return map[string]string{"Authorization": "Splunk " + token}
 }
 
-// sendHEC posts container logs that are to be taken.
+// sendHEC posts container logs and fails the test unless they are accepted.
 func (s *system) sendHEC(t *testing.T, path string, header map[string]string, body []byte) (tries int) {
 	t.Helper()
 	a, tries := insist(t, http.MethodPost, s.ingest+path, header, body)
@@ -35,8 +35,8 @@ func (s *system) sendHEC(t *testing.T, path string, header map[string]string, bo
 	return tries
 }
 
-// hecSample is a request of a real Docker and the lines that its container
-// printed, each byte that is no text replaced.
+// hecSample is a recorded request of Docker and the lines that its container
+// printed. Bytes that are not valid UTF-8 are replaced.
 func hecSample(t *testing.T, name string) (body []byte, encoding string, lines []string) {
 	t.Helper()
 	read := func(file string) []byte {
@@ -55,9 +55,9 @@ func hecSample(t *testing.T, name string) (body []byte, encoding string, lines [
 	return read("002-POST.body"), encoding, lines
 }
 
-// recent is a sample's body with each time moved to now, for what is older than
-// the project keeps is not shown as it was. All the sample's times are within
-// one hundred seconds.
+// recent returns a sample's body with each time moved to now, because times older
+// than the project's retention are changed. All times of a sample are within one
+// hundred seconds.
 func recent(t *testing.T, body []byte, encoding string) []byte {
 	t.Helper()
 	if encoding == "gzip" {
@@ -73,8 +73,8 @@ func recent(t *testing.T, body []byte, encoding string) []byte {
 	return compress(t, encoding, bytes.ReplaceAll(body, []byte(`"time":"17952537`), []byte(now)))
 }
 
-// What Docker sent comes back as the container printed it: each line once, long
-// ones whole.
+// The lines that Docker sent are read back as the container printed them: each
+// once, and long lines whole.
 func TestContainersLinesComeBackAsTheyWerePrinted(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
@@ -114,8 +114,8 @@ func TestContainersLinesComeBackAsTheyWerePrinted(t *testing.T) {
 	})
 }
 
-// withoutCut leaves out the one character that Docker cut in two, of a line of
-// nothing else.
+// withoutCut removes the one character that Docker has cut in two, from a line
+// that repeats one character.
 func withoutCut(line string) string {
 	if strings.HasPrefix(line, "emoji20KiB:") {
 		return strings.Trim(strings.ReplaceAll(line, "\uFFFD", ""), "🚀")
@@ -145,8 +145,8 @@ func TestContainerLogsAreStoredWithWhatTheyInherit(t *testing.T) {
 	})
 }
 
-// Heartbeats are not taken for retries, and what has no time is of the time of
-// its receipt.
+// Equal heartbeats are not treated as repeats, and an event without a time gets the
+// time of its receipt.
 func TestContainersHeartbeatsAreAllStored(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
@@ -161,7 +161,7 @@ func TestContainersHeartbeatsAreAllStored(t *testing.T) {
 	})
 }
 
-// usage is a project's, by reason of what was dropped.
+// usage returns the project's dropped records by reason.
 type usage struct {
 	Totals struct {
 		Stored  int

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// idleTargets holds 10,000 connections as that many hosts would between two of
-// their requests.
+// idleTargets keeps 10,000 connections open, as that many hosts do between two
+// requests.
 func idleTargets(b *testing.B, t *table) {
 	const connections, requests = 10_000, 50_000
 	s := separate(b, measured...)
@@ -35,8 +35,8 @@ func idleTargets(b *testing.B, t *table) {
 	}
 }
 
-// idle opens count connections, sends one log over each and keeps them open.
-// Beside them it returns the most memory that ingest used meanwhile, in bytes.
+// idle opens count connections, sends one log over each and keeps them open. It
+// also returns the largest memory that ingest used during that, in bytes.
 func (s *system) idle(b *testing.B, count int) (hosts []net.Conn, most int) {
 	b.Helper()
 	hosts = make([]net.Conn, count)
@@ -72,7 +72,7 @@ func (s *system) open(host *net.Conn) error {
 	return s.greet(connection)
 }
 
-// greet sends one log.
+// greet sends one log over a connection.
 func (s *system) greet(host net.Conn) error {
 	if _, err := host.Write(appendRequest(nil, "/v1/logs/"+s.project, s.token, []byte(`{"data":"here I am"}`))); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *system) greet(host net.Conn) error {
 	return nil
 }
 
-// live is what ingest's heap and stacks hold once garbage is collected, in bytes.
+// live returns the bytes of ingest's heap and stacks after a garbage collection.
 func (s *system) live(b *testing.B) float64 {
 	b.Helper()
 	for range 2 { // stacks shrink by half at each collection
@@ -99,7 +99,7 @@ func (s *system) live(b *testing.B) float64 {
 	return s.metric(b, "go_memstats_heap_alloc_bytes") + s.metric(b, "go_memstats_stack_inuse_bytes")
 }
 
-// metric is one of ingest's, with its labels.
+// metric returns the value of a metric of ingest, named with its labels.
 func (s *system) metric(b *testing.B, name string) float64 {
 	b.Helper()
 	a, err := try(http.MethodGet, s.ops["ingest"]+"/metrics", nil, nil)

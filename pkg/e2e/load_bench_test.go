@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// load is requests over kept-alive connections, made and read with as little
-// work as can be, since the sender shares the machine with what it measures.
+// load sends requests over kept-alive connections with as little work as possible,
+// because it shares the machine with the processes that it measures.
 type load struct {
 	address     string // host:port
 	connections int
-	rate        float64 // requests a second, all connections together; 0: full speed
+	rate        float64 // requests per second over all connections; 0: full speed
 	count       int     // requests to send; 0: until the context ends
 
 	// request appends the i-th request, head and body, to dst. Several
@@ -30,7 +30,7 @@ type load struct {
 	request func(dst []byte, i int) []byte
 }
 
-// flow is a load under way.
+// flow is a running load.
 type flow struct {
 	load
 	began time.Time
@@ -38,7 +38,7 @@ type flow struct {
 	done  atomic.Int64 // requests that were answered with 2xx
 
 	mu        sync.Mutex
-	latencies []time.Duration // of a load with a rate: from when a request was due to its answer
+	latencies []time.Duration // of a load with a rate: from the time a request was due to its answer
 }
 
 // run sends until the count is reached or ctx ends.
@@ -49,7 +49,7 @@ func (l load) run(ctx context.Context, b testing.TB) *flow {
 	return f
 }
 
-// start is run in the background; what it gives waits for the end.
+// start runs the load in the background. The returned function waits for its end.
 func (l load) start(ctx context.Context, b testing.TB) (f *flow, wait func()) {
 	b.Helper()
 	f = &flow{load: l, began: time.Now()}
@@ -105,7 +105,7 @@ func (f *flow) sendOver(ctx context.Context) error {
 	return nil
 }
 
-// turn waits until the i-th request is due; false: there is none.
+// turn waits until the i-th request is due. It returns false after the last one.
 func (f *flow) turn(ctx context.Context, i int) (due time.Time, more bool) {
 	if f.count > 0 && i >= f.count || ctx.Err() != nil {
 		return due, false
@@ -124,7 +124,7 @@ func (f *flow) turn(ctx context.Context, i int) (due time.Time, more bool) {
 	return due, true
 }
 
-// percentile is of the latencies.
+// percentile returns a percentile of the latencies.
 func (f *flow) percentile(percent int) time.Duration {
 	if len(f.latencies) == 0 {
 		return 0
@@ -132,7 +132,7 @@ func (f *flow) percentile(percent int) time.Duration {
 	return f.latencies[(len(f.latencies)-1)*percent/100]
 }
 
-// readAnswer reads one answer, which is to be a 2xx with a Content-Length.
+// readAnswer reads one answer, which must be a 2xx with a Content-Length.
 func readAnswer(answers *bufio.Reader) error {
 	status, length := "", -1
 	for {

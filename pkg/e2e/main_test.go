@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
-// builtOnce builds the processes under test, and the nats-server that go.mod
-// pins, where git does not look: bin/e2e.
+// builtOnce builds the processes under test and the nats-server that go.mod pins,
+// in bin/e2e, which git ignores.
 var builtOnce = sync.OnceValues(func() (string, error) {
 	folder, err := filepath.Abs(filepath.Join("..", "..", "bin", "e2e"))
 	if err != nil {
@@ -36,7 +36,7 @@ var builtOnce = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
-// binary is the path of a built process.
+// binary returns the path of a built process.
 func binary(t testing.TB, name string) string {
 	t.Helper()
 	folder, err := builtOnce()

@@ -16,7 +16,7 @@ import (
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
 
-// reaching are the settings that let processes reach the chat of a test.
+// reaching returns the settings that allow processes to reach the chat of a test.
 func reaching(t *testing.T, chat *webhooktest.Chat) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "chat.pem")
@@ -26,8 +26,8 @@ func reaching(t *testing.T, chat *webhooktest.Chat) []string {
 	return []string{"LOGBOOM_WEBHOOK_ALLOW=" + chat.HostPort(), "SSL_CERT_FILE=" + file}
 }
 
-// alertsTo has the project's alerts go to a chat and sends a test message there.
-// It counts what the chat got.
+// alertsTo sends the project's alerts to a chat, and sends a test message. It
+// returns the number of messages that the chat has received.
 func (s *system) alertsTo(t *testing.T, chat *webhooktest.Chat) (messages int) {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"webhook_url": chat.Address(), "format": string(chat.Format)})
@@ -60,7 +60,7 @@ type delivery struct {
 	Detail   string `json:"detail"`
 }
 
-// deliveries follows the cursor to the end.
+// deliveries reads all pages of deliveries.
 func (s *system) deliveries(t *testing.T) map[string]delivery {
 	t.Helper()
 	found, cursor := map[string]delivery{}, ""
@@ -102,12 +102,12 @@ func TestAlertsReachAChatThroughStandalone(t *testing.T) {
 	})
 	for _, got := range chat.Messages()[first:] {
 		if got.ID != id {
-			t.Errorf("the chat was told of %s, and only %s is to be told of", got.ID, id)
+			t.Errorf("the chat received %s, and should receive only %s", got.ID, id)
 		}
 	}
 	found := s.until(t, "events", url.Values{"limit": {"10"}}, func(p page) bool { return len(p.Events) == 2 })
 	if found.Events[0].ID != id && found.Events[1].ID != id {
-		t.Errorf("the chat was told of %s, stored are %+v", id, found.Events)
+		t.Errorf("the chat received %s, and these are stored: %+v", id, found.Events)
 	}
 	if secret := s.look(t, "demo", "alerts/secret", nil); !strings.Contains(string(secret.body), `"whsec_`) {
 		t.Errorf("the signing secret is %s", secret.body)
@@ -130,7 +130,7 @@ func TestKilledNotifiersLoseNoEvent(t *testing.T) {
 	}
 	running := []*process{start(), start()}
 	first := s.alertsTo(t, chat)
-	chat.SetFaults(webhooktest.Faults{Throttle: 3, Fail: 3, Reset: 3}) // each costs about a second: pauses are a user's here
+	chat.SetFaults(webhooktest.Faults{Throttle: 3, Fail: 3, Reset: 3}) // each costs about a second: these are the real pauses
 	const events, kills = 60, 3
 	for i := range events {
 		s.send(t, "events", fmt.Sprintf(`{"channel":"load","title":"event %d","notify":true}`, i), 1)
@@ -141,7 +141,7 @@ func TestKilledNotifiersLoseNoEvent(t *testing.T) {
 			running[victim] = start()
 		}
 	}
-	within(t, 5*time.Minute, "every event is delivered or in a digest", func() bool { // some digests wait for the minute's end
+	within(t, 5*time.Minute, "every event is delivered or in a digest", func() bool { // some digests are sent only at the end of the minute
 		ended := 0
 		for id, d := range s.deliveries(t) {
 			if !strings.HasPrefix(id, "d-") && (d.State == "delivered" || d.State == "coalesced") {

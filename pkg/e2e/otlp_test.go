@@ -71,7 +71,7 @@ func TestOpenTelemetryLogComesBackAsItWasSent(t *testing.T) {
 	})
 }
 
-// export posts a body as an exporter does, and expects all of it to be taken.
+// export posts a body as an exporter does, and fails the test unless all of it is accepted.
 func (s *system) export(t *testing.T, media, encoding string, body []byte, want string) {
 	t.Helper()
 	header := keyed(bearer(s.token))

@@ -21,10 +21,9 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 )
 
-// BenchmarkPipeline measures the whole way, from requests to rows that can be
-// read and parts that no merge touches any more, over separate processes so
-// that each one's CPU time is its own. The sender shares the machine; its CPU
-// time is not counted.
+// BenchmarkPipeline measures the whole path, from requests until all rows can be
+// read and all merges have ended. It runs separate processes, so that the CPU time
+// of each is known. The sender shares the machine; its CPU time is not counted.
 //
 // One iteration sends a fixed number of records: run it with -benchtime 1x.
 func BenchmarkPipeline(b *testing.B) {
@@ -67,14 +66,14 @@ func BenchmarkPipeline(b *testing.B) {
 }
 
 // variedLines are the corpus's lines, repeated to 200,000 with their digits
-// varied, so that repetition does not flatter compression.
+// varied, so that repetition does not make compression look better than it is.
 func variedLines(b *testing.B) []string {
 	b.Helper()
 	var originals []string
 	for _, its := range corpus(b) {
 		originals = append(originals, its...)
 	}
-	slices.Sort(originals) // maps have no order
+	slices.Sort(originals) // maps are not ordered
 	random := rand.New(rand.NewPCG(3, 4))
 	lines := make([]string, 0, 200_000)
 	for len(lines) < cap(lines) {
@@ -89,7 +88,7 @@ func variedLines(b *testing.B) []string {
 	return lines
 }
 
-// pour posts so many bodies over so many connections.
+// pour posts a number of bodies over a number of connections.
 func (s *system) pour(b *testing.B, bodies [][]byte, count int, encoding string, connections int) {
 	b.Helper()
 	sender := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections, DisableCompression: true}}
@@ -134,7 +133,7 @@ func (s *system) postOnce(sender *http.Client, body []byte, encoding string) err
 	return nil
 }
 
-// measurement is what the processes have used since it began.
+// measurement is the CPU time of the processes since it began.
 type measurement struct {
 	s      *system
 	pids   map[string]int
@@ -161,7 +160,7 @@ func (s *system) measure(b *testing.B) *measurement {
 	return m
 }
 
-// child finds a process that this one started, by how its name begins.
+// child finds a child process by the beginning of its name.
 func child(b *testing.B, prefix string) (pid int, found bool) {
 	b.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -187,7 +186,7 @@ func child(b *testing.B, prefix string) (pid int, found bool) {
 	return 0, false
 }
 
-// drained waits until all rows can be read and no merge is left to do.
+// drained waits until all rows can be read and all merges have ended.
 func (s *system) drained(b *testing.B, m *measurement, rows uint64) {
 	b.Helper()
 	for s.ask(b, "SELECT count() FROM logs") < rows {
@@ -203,7 +202,7 @@ func (s *system) drained(b *testing.B, m *measurement, rows uint64) {
 	}
 }
 
-// ask is a number that ClickHouse answers.
+// ask returns the number that a query in ClickHouse returns.
 func (s *system) ask(b *testing.B, query string) uint64 {
 	b.Helper()
 	address, err := url.Parse(s.tables)
@@ -249,7 +248,7 @@ func (m *measurement) report(b *testing.B, records int) {
 // ticksPerSecond is the unit of CPU time in /proc, the same on every Linux.
 const ticksPerSecond = 100
 
-// cpuTime is the user and system time that a process has used.
+// cpuTime returns the user and system time of a process.
 func cpuTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -269,7 +268,7 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(ticks) * time.Second / ticksPerSecond
 }
 
-// peakMemory is the most resident memory that a process ever had, in bytes.
+// peakMemory returns the largest resident memory that a process has had, in bytes.
 func peakMemory(b *testing.B, pid int) int {
 	b.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -287,8 +286,8 @@ func peakMemory(b *testing.B, pid int) int {
 	return kib << 10
 }
 
-// BenchmarkAnswerToReadable measures the time from an answer to the moment at
-// which the log can be read, on an idle system.
+// BenchmarkAnswerToReadable measures the time from an answer until the log can be
+// read, on an idle system.
 func BenchmarkAnswerToReadable(b *testing.B) {
 	s := standalone(b)
 	var times []time.Duration

@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// startWithin and stopWithin bound a process's start and stop on a busy
-// machine; neither is a claim about how long they take.
+// startWithin and stopWithin bound the start and stop of a process on a busy
+// machine. They do not say how long these usually take.
 const (
 	startWithin = 2 * time.Minute
 	stopWithin  = 2 * time.Minute
 )
 
-// process is one of ours, or an engine, running.
+// process is a running process of Logboom or of an engine.
 type process struct {
 	t       testing.TB
 	name    string
@@ -37,8 +37,8 @@ type process struct {
 	more  chan struct{} // closed and replaced with each line
 }
 
-// spawn starts a binary with the variables added to an environment without
-// settings, and reads what it prints.
+// spawn starts a binary and reads its output. Its environment has no settings of
+// Logboom but the given variables.
 func spawn(t testing.TB, name string, args, env []string) *process {
 	t.Helper()
 	p := &process{t: t, name: name, done: make(chan struct{}), more: make(chan struct{})}
@@ -55,7 +55,7 @@ func spawn(t testing.TB, name string, args, env []string) *process {
 		p.read(reader)
 	}()
 	go func() {
-		_ = p.command.Wait() // its exit code is asked for where it matters
+		_ = p.command.Wait() // tests check the exit code where it matters
 		writer.Close()
 		<-read
 		close(p.done)
@@ -64,7 +64,7 @@ func spawn(t testing.TB, name string, args, env []string) *process {
 	return p
 }
 
-// cleanEnv is the environment without Logboom's settings.
+// cleanEnv returns the environment without Logboom's settings.
 func cleanEnv() []string {
 	var env []string
 	for _, pair := range os.Environ() {
@@ -87,12 +87,12 @@ func (p *process) read(from io.Reader) {
 	}
 }
 
-// await is the first line that the test accepts, printed before or later.
+// await returns the first line, printed before or later, that accept returns true for.
 func (p *process) await(what string, accept func(line string) bool) string {
 	p.t.Helper()
 	deadline := time.After(startWithin)
 	for next := 0; ; {
-		ended := p.ended() // asked first: what it printed before is among the lines
+		ended := p.ended() // checked first: all that it printed before is among the lines
 		p.mu.Lock()
 		lines, more := p.lines[next:], p.more
 		p.mu.Unlock()
@@ -123,7 +123,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// attribute waits for a log line with the message and gives one attribute.
+// attribute waits for a log line with the message and returns one attribute of it.
 func (p *process) attribute(message, key string) string {
 	p.t.Helper()
 	line := p.await(message, func(line string) bool { return strings.Contains(line, `"msg":"`+message+`"`) })
@@ -144,7 +144,7 @@ func (p *process) output() string {
 	return strings.Join(p.lines, "\n")
 }
 
-// stop asks the process to stop and checks that it did so cleanly.
+// stop asks the process to stop and checks its exit code.
 func (p *process) stop() {
 	p.t.Helper()
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
@@ -160,14 +160,14 @@ func (p *process) stop() {
 	}
 }
 
-// kill ends the process without a chance to clean up, and waits until what it
-// started is gone too: an engine that is still dying may write to its folder.
+// kill kills the process and waits until its child processes have ended too,
+// because an engine that is still ending may write to its folder.
 func (p *process) kill() {
 	if p.ended() {
 		return
 	}
 	started := startedBy(p.command.Process.Pid)
-	_ = p.command.Process.Kill() // it may have ended just now
+	_ = p.command.Process.Kill() // it may have ended already
 	<-p.done
 	for deadline := time.Now().Add(stopWithin); slices.ContainsFunc(started, lives); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -177,11 +177,11 @@ func (p *process) kill() {
 	}
 }
 
-// startedBy are the processes that a process started, where the kernel tells.
+// startedBy returns the child processes of a process, if the kernel lists them.
 func startedBy(pid int) (pids []int) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is good
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
 	for _, file := range files {
-		content, _ := os.ReadFile(file) // nothing where the thread has ended
+		content, _ := os.ReadFile(file) // empty if the thread has ended
 		for field := range strings.FieldsSeq(string(content)) {
 			if child, err := strconv.Atoi(field); err == nil {
 				pids = append(pids, child)
@@ -191,19 +191,19 @@ func startedBy(pid int) (pids []int) {
 	return pids
 }
 
-// lives tells whether a process is there and not only waited for.
+// lives reports whether a process runs and is not a zombie.
 func lives(pid int) bool {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, _ := strings.Cut(string(content), ") ")
 	return err == nil && !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
-// secretFree fails the test where a secret is in what the process logged.
+// secretFree fails the test if the process has logged a secret.
 func (p *process) secretFree(secrets ...string) {
 	p.t.Helper()
 	for _, line := range strings.Split(p.output(), "\n") {
 		if !strings.HasPrefix(line, "{") {
-			continue // the welcome text shows them on purpose
+			continue // the welcome text shows them intentionally
 		}
 		for _, secret := range secrets {
 			if secret != "" && bytes.Contains([]byte(line), []byte(secret)) {

@@ -13,7 +13,7 @@ import (
 	"github.com/logboom/logboom/pkg/quota"
 )
 
-// call asks the admin API and checks the status.
+// call sends a request to the admin API and checks the status.
 func (s *system) call(t *testing.T, method, path, body string, status int) answer {
 	t.Helper()
 	a, tries := insist(t, method, s.admin+"/api/v1"+path, bearer(s.apiKey), []byte(body))
@@ -23,8 +23,8 @@ func (s *system) call(t *testing.T, method, path, body string, status int) answe
 	return a
 }
 
-// outdone is what is answered where an earlier try did what this one asks for,
-// though the answer was that nobody knows.
+// outdone is the status of a repeated request if the first one, which was answered
+// 503, had succeeded.
 var outdone = map[int]int{http.StatusCreated: http.StatusConflict, http.StatusNoContent: http.StatusNotFound}
 
 func (s *system) newProjectToken(t *testing.T, name string) (token, id string) {
@@ -38,7 +38,7 @@ func (s *system) newProjectToken(t *testing.T, name string) (token, id string) {
 	return made.Token, made.ID
 }
 
-// A project's whole life, as a script leads it.
+// A script creates, uses and deletes a project.
 func TestProjectIsMadeUsedAndDeleted(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
@@ -73,9 +73,8 @@ func TestProjectIsMadeUsedAndDeleted(t *testing.T) {
 	})
 }
 
-// refusedSoon waits until the token is refused. What is sent two seconds after
-// it was revoked, or later, must not be accepted any more, also where the
-// processes cannot reach each other in time.
+// refusedSoon waits until the token is refused. Two seconds after its revocation a
+// token must not be accepted, even if the processes cannot reach each other.
 func refusedSoon(t *testing.T, ingest, project, token string, revoked time.Time) {
 	t.Helper()
 	eventually(t, "the token is refused", func() bool {
@@ -105,8 +104,8 @@ func TestRevokedTokenIsRefusedByEveryProcess(t *testing.T) {
 	}
 }
 
-// What is over a quota is refused with all that a sender needs to know, and is
-// seen in the usage.
+// A request over a quota is refused with all that a client needs to know, and is
+// counted in the usage.
 func TestQuotaIsEnforcedAndLossIsShown(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
@@ -150,8 +149,8 @@ func TestQuotaIsEnforcedAndLossIsShown(t *testing.T) {
 	})
 }
 
-// A standalone that was killed, and separate processes that were killed and
-// whose Redis was flushed, find in the usage what a project has sent.
+// After a kill, and after Redis was flushed, the processes read from the usage what
+// a project has sent.
 func TestSpentQuotaSurvivesTheLossOfItsCounters(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
@@ -165,15 +164,15 @@ func TestSpentQuotaSurvivesTheLossOfItsCounters(t *testing.T) {
 		})
 		s.forget(t)
 		orders.ingest, orders.admin = s.ingest, s.admin
-		eventually(t, "the quota is spent again", func() bool { // long before 1000 records more could be sent like this
+		eventually(t, "the quota is spent again", func() bool { // long before another 1000 records could be sent
 			return do(t, http.MethodPost, orders.ingest+"/v1/logs/"+orders.project, bearer(orders.token), []byte(`{"data":"b"}`)).status == http.StatusTooManyRequests
 		})
 	})
 }
 
-// projectInMidDay is a new project whose day did not begin within this hour and
-// does not end within the next: usage is by the hour, and an hour that began
-// before the day is not counted; and with a new day all of a quota is back.
+// projectInMidDay creates a project whose day neither began within this hour nor
+// ends within the next one. Usage is counted by the hour, so an hour that began
+// before the day is not counted, and a new day restores the whole quota.
 func (s *system) projectInMidDay(t *testing.T, name string) *system {
 	t.Helper()
 	for i := range 100 {
@@ -191,8 +190,8 @@ func (s *system) projectInMidDay(t *testing.T, name string) *system {
 	return nil
 }
 
-// forget kills every process and flushes Redis, where there is one, before the
-// processes start again.
+// forget kills all processes, flushes Redis if there is one, and starts the
+// processes again.
 func (s *system) forget(t *testing.T) {
 	t.Helper()
 	for _, p := range s.processes {

@@ -14,27 +14,27 @@ import (
 	"unicode/utf8"
 )
 
-// neighbour is a second project beside the system's own, with a key for each
-// that sees nothing else.
+// neighbour is a second project. Each of the two projects has a key that sees only
+// that project.
 type neighbour struct {
 	project, token string
 }
 
-// addNeighbour makes a project with a token.
+// addNeighbour creates a project with a token.
 func (s *system) addNeighbour(t *testing.T, name string) neighbour {
 	t.Helper()
 	token, _ := s.newProjectToken(t, name)
 	return neighbour{name, token}
 }
 
-// look is a GET below a project.
+// look sends a GET request below a project.
 func (s *system) look(t *testing.T, project, route string, query url.Values) answer {
 	t.Helper()
 	a, _ := insist(t, http.MethodGet, s.admin+"/api/v1/projects/"+project+"/"+route+"?"+query.Encode(), bearer(s.apiKey), nil)
 	return a
 }
 
-// found is the data of the logs that a query finds, sorted.
+// found returns the data of the logs that a query finds, sorted.
 func (s *system) found(t *testing.T, q string) string {
 	t.Helper()
 	var lines []string
@@ -81,8 +81,8 @@ func sortedParts(joined string) string {
 	return strings.Join(parts, "|")
 }
 
-// Whatever is asked of one project's routes, nothing of the other's is in the
-// answer, and the other's ids and cursors open nothing.
+// No request to one project's routes returns data of the other project, also not
+// with ids and cursors of the other.
 func TestNoQueryTextReachesAnotherProject(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
@@ -212,9 +212,9 @@ func TestTailShowsWhatIsSentNow(t *testing.T) {
 		reached := at
 		for len(got) < 2 && ctx.Err() == nil {
 			switch line, more := tail(); {
-			case !more: // a tail has its time, and is taken up again
+			case !more: // a tail ends after a while and is continued
 				tail, reached = s.tail(ctx, t, at)
-			case line == "": // the event is whole
+			case line == "": // the event is complete
 				at = reached
 			case strings.HasPrefix(line, "id: "):
 				reached = strings.TrimPrefix(line, "id: ")
@@ -229,13 +229,14 @@ func TestTailShowsWhatIsSentNow(t *testing.T) {
 			t.Errorf("the tail shows %v", got)
 		}
 		for _, p := range s.processes {
-			p.stop() // an open tail delays nobody
+			p.stop() // an open tail delays no stop
 		}
 	})
 }
 
-// tail follows the logs with "failed" in them, from now on or from where an
-// earlier tail was. It gives the next line, and where the tail begins.
+// tail follows the logs that contain "failed", from now on or from the position of
+// an earlier tail. It returns a function that reads the next line, and the
+// position at which the tail begins.
 func (s *system) tail(ctx context.Context, t *testing.T, from string) (next func() (line string, more bool), at string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin+"/api/v1/projects/"+s.project+"/tail?q=failed", nil)

@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// Redis is flushed, frozen, killed and brought back under load. Good tokens go
-// on working, old and new, nothing accepted is lost, and the metrics show what
-// happened.
+// Redis is flushed, paused, killed and restarted under load. Old and new tokens
+// still work, no accepted log is lost, and the metrics show what happened.
 func TestRedisInTroubleCostsNobodyARecord(t *testing.T) {
 	t.Parallel()
 	s := separate(t)
@@ -25,7 +24,7 @@ func TestRedisInTroubleCostsNobodyARecord(t *testing.T) {
 	for _, trouble := range []struct {
 		name string
 		do   func(testing.TB)
-		seen []string // metrics that tell of it
+		seen []string // metrics that show it
 	}{
 		{"flushed", func(testing.TB) { s.flush(t) }, nil},
 		{"frozen", s.cache.Pause, []string{"logboom_ingest_quota_failures_total", "logboom_ingest_shared_cache_failures_total"}},
@@ -36,7 +35,7 @@ func TestRedisInTroubleCostsNobodyARecord(t *testing.T) {
 		before := under.accepted.Load()
 		trouble.do(t)
 		name := "made-while-" + trouble.name
-		token, _ := s.newProjectToken(t, name) // its token is in no cache
+		token, _ := s.newProjectToken(t, name) // no cache has its token
 		for range 20 {
 			a, _ := insist(t, http.MethodPost, s.ingest+"/v1/logs/"+name, keyed(bearer(token)), []byte(`{"data":"a"}`))
 			if a.status != http.StatusAccepted {
@@ -44,7 +43,7 @@ func TestRedisInTroubleCostsNobodyARecord(t *testing.T) {
 			}
 		}
 		eventually(t, "there is load while redis is "+trouble.name, func() bool { return under.accepted.Load() >= before+200 })
-		for _, metric := range trouble.seen { // leases last for seconds, and are asked for anew after that
+		for _, metric := range trouble.seen { // leases last for seconds and are renewed after that
 			eventually(t, metric+" shows that redis is "+trouble.name, func() bool {
 				return value(t, do(t, http.MethodGet, s.ops["ingest"]+"/metrics", nil, nil).body, metric) > 0
 			})
@@ -64,15 +63,15 @@ func TestRedisInTroubleCostsNobodyARecord(t *testing.T) {
 	}
 }
 
-// traffic is logs that are sent meanwhile.
+// traffic sends logs in the background.
 type traffic struct {
-	accepted, refused atomic.Int64 // refused for the moment, and sent again
+	accepted, refused atomic.Int64 // refused with 503 and sent again
 	senders           sync.WaitGroup
 	stop              context.CancelFunc
 }
 
-// startTraffic sends logs over eight connections until end is called, or until
-// the test ends. Each must be accepted in the end.
+// startTraffic sends logs over eight connections until end is called or the test
+// ends. Each log must be accepted eventually.
 func (s *system) startTraffic(t *testing.T) *traffic {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -80,11 +79,11 @@ func (s *system) startTraffic(t *testing.T) *traffic {
 	for range 8 {
 		under.senders.Go(func() {
 			for ctx.Err() == nil && s.sendOne(t, under) {
-				<-time.After(20 * time.Millisecond) // 400 a second, so that reading them back stays short
+				<-time.After(20 * time.Millisecond) // 400 per second, so that reading them back takes little time
 			}
 		})
 	}
-	t.Cleanup(func() { under.end() }) // before the processes end that it is sent to
+	t.Cleanup(func() { under.end() }) // before the processes that receive it end
 	return under
 }
 
@@ -105,14 +104,14 @@ func (s *system) sendOne(t *testing.T, under *traffic) bool {
 	}
 }
 
-// end stops the traffic and counts what was accepted.
+// end stops the traffic and returns the number of accepted logs.
 func (u *traffic) end() int {
 	u.stop()
 	u.senders.Wait()
 	return int(u.accepted.Load())
 }
 
-// value is a metric's number.
+// value returns the value of a metric.
 func value(t *testing.T, metrics []byte, name string) float64 {
 	t.Helper()
 	for line := range bytes.Lines(metrics) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// alone is standalone over a folder, with what it prints at its first start.
+// alone is standalone with its folder and the output of its first start.
 func alone(t *testing.T, data string) *system {
 	t.Helper()
 	p := spawn(t, "standalone", []string{
@@ -26,8 +26,8 @@ func alone(t *testing.T, data string) *system {
 	return s
 }
 
-// places sends logs, each by a key and so to any of the streams, and is where
-// they are stored, by what they say.
+// places sends logs, each with a key of its own and so to any of the streams. It
+// returns where each is stored, by the log's data.
 func (s *system) places(t *testing.T, word string) map[string]string {
 	t.Helper()
 	const bodies = 12
@@ -55,7 +55,7 @@ func (s *system) placesOf(t *testing.T, word string, logs int) map[string]string
 	return places
 }
 
-// A copy of standalone's whole folder, made while it stands still, is its
+// A copy of standalone's whole folder, made while standalone is stopped, is a
 // backup.
 func TestACopyOfTheFolderIsABackupOfStandalone(t *testing.T) {
 	t.Parallel()
@@ -79,8 +79,8 @@ func TestACopyOfTheFolderIsABackupOfStandalone(t *testing.T) {
 	}
 }
 
-// Projects and people are on standalone's queue: who deletes it alone has a new
-// installation over the old rows. Their places must not be given out again.
+// The queue's folder also holds projects and users. Without it standalone is a new
+// installation with old rows, and must not use their sequences again.
 func TestADeletedQueueDoesNotGiveOutPlacesAgain(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -56,8 +56,8 @@ func TestEventComesBackAsItWasSent(t *testing.T) {
 	})
 }
 
-// Every line of the corpus, sent in every form by many connections, comes back
-// byte for byte and as often as it was sent.
+// Every line of the corpus, sent in every form over many connections, is read back
+// unchanged and as often as it was sent.
 func TestCorpusComesBackByteForByte(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
@@ -71,7 +71,7 @@ func TestCorpusComesBackByteForByte(t *testing.T) {
 			bodies = append(bodies, cut(t, application, its)...)
 		}
 		unknown := s.sendAll(t, bodies)
-		open := map[string]int{} // of these lines so many may be there or not
+		open := map[string]int{} // how many of each line may be missing
 		for _, b := range unknown {
 			for _, line := range b.lines {
 				open[b.application+"\x00"+line]++
@@ -95,12 +95,12 @@ func TestCorpusComesBackByteForByte(t *testing.T) {
 		if len(ids) != len(got) {
 			t.Errorf("%d logs with %d ids came back", len(got), len(ids))
 		}
-		t.Logf("%d logs in %d bodies came back; of %d bodies nobody knew", len(got), len(bodies), len(unknown))
+		t.Logf("%d logs in %d bodies were read back; the outcome of %d bodies was unknown", len(got), len(bodies), len(unknown))
 	})
 }
 
-// differing are the lines that came back less often than they were sent, and
-// more often. Of the open ones so many may be missing.
+// differing returns the lines that were read back less often, and more often, than
+// they were sent. open is how many of each line may be missing.
 func differing(want, open map[string]int, got []log) (missing, extra []string) {
 	left := maps.Clone(want)
 	for _, l := range got {
@@ -117,7 +117,7 @@ func differing(want, open map[string]int, got []log) (missing, extra []string) {
 	return missing, extra
 }
 
-// body is one request's.
+// body is the body of one request.
 type body struct {
 	content     []byte
 	encoding    string
@@ -125,8 +125,8 @@ type body struct {
 	lines       []string
 }
 
-// cut makes bodies of lines: some logs alone, arrays, newline-delimited ones,
-// each plain and compressed.
+// cut divides lines into bodies: single logs, arrays and newline-delimited bodies,
+// plain and compressed.
 func cut(t *testing.T, application string, lines []string) []body {
 	t.Helper()
 	var bodies []body
@@ -181,12 +181,12 @@ func compress(t testing.TB, encoding string, content []byte) []byte {
 	return out.Bytes()
 }
 
-// sendAll posts the bodies by 16 connections, without a key, so that they may be
-// joined on their way. Each is to be accepted whole, except where the queue did
-// not say in time whether it took it: those come back.
+// sendAll posts the bodies over 16 connections without a key, so that ingest may
+// group them. Each body must be accepted whole. It returns the bodies whose outcome
+// is unknown because the queue did not answer in time.
 func (s *system) sendAll(t *testing.T, bodies []body) (unknown []body) {
 	t.Helper()
-	work := make(chan body) // unbuffered: a body is somebody's at once
+	work := make(chan body) // unbuffered: each body goes directly to a sender
 	var mu sync.Mutex
 	var senders sync.WaitGroup
 	for range 16 {
@@ -216,7 +216,7 @@ func (s *system) sendAll(t *testing.T, bodies []body) (unknown []body) {
 	return unknown
 }
 
-// sendBody posts a body, and again where nothing of it was taken.
+// sendBody posts a body, and posts it again if nothing of it was accepted.
 func (s *system) sendBody(b body) (a answer, err error) {
 	header := bearer(s.token)
 	header["Content-Encoding"] = b.encoding
@@ -229,8 +229,8 @@ func (s *system) sendBody(b body) (a answer, err error) {
 	return a, err
 }
 
-// Everything is killed at once while logs come in; what was accepted is there
-// afterwards, once.
+// All processes are killed at once while logs are sent. Each accepted log is stored
+// once afterwards.
 func TestKillLosesNothingAccepted(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
@@ -258,8 +258,8 @@ func TestKillLosesNothingAccepted(t *testing.T) {
 	})
 }
 
-// A stop is clean, in named steps, and what was accepted just before it is
-// stored by it: the last batch is flushed.
+// A process stops in named steps and flushes its last batch, so that logs accepted
+// just before the stop are stored.
 func TestStopFlushesAndNamesItsSteps(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *system) {
@@ -311,7 +311,7 @@ func TestMetricsAndHealthAreThere(t *testing.T) {
 			fmt.Sprintf("logboom_ingest_requests_total{route=%q} %d", "/v1/logs/:project", tries), `logboom_ingest_records_total{kind="logs"} 2`,
 			"logboom_writer_batches_total{", "logboom_writer_rows_total{", "logboom_admin_requests_total{", "logboom_writer_lag_seconds{",
 		} {
-			eventually(t, "there is the metric "+metric, func() bool { // some are counted behind the answer
+			eventually(t, "there is the metric "+metric, func() bool { // some are counted after the answer
 				all := ""
 				for _, address := range s.ops {
 					all += string(do(t, http.MethodGet, address+"/metrics", nil, nil).body)

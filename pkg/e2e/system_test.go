@@ -13,22 +13,22 @@ import (
 	"github.com/logboom/logboom/pkg/project/redistest"
 )
 
-// system is Logboom, running: what a user is given to work with.
+// system is a running Logboom with what its user needs.
 type system struct {
 	ingest, admin string // addresses, with scheme
 	ops           map[string]string
 	project       string
 	token, apiKey string
-	processes     []*process // in the order in which they are stopped
-	nats          *process   // separate only, as what follows
+	processes     []*process // in the order of their stop
+	nats          *process   // only if separate, like the next fields
 	queue, tables string     // addresses of NATS and ClickHouse
 	cache         *redistest.Server
 
-	another func(t testing.TB) string // separate only: starts one more ingest, and is its address
-	restart func(t testing.TB)        // stops what is left of it and starts it again over the same data
+	another func(t testing.TB) string // only if separate: starts one more ingest and returns its address
+	restart func(t testing.TB)        // stops what still runs and starts everything again with the same data
 }
 
-// each runs a test against both forms of the system, started afresh.
+// each runs a test against both forms of the system, each newly started.
 func each(t *testing.T, test func(t *testing.T, s *system)) {
 	t.Helper()
 	t.Run("standalone", func(t *testing.T) { test(t, standalone(t)) })
@@ -40,7 +40,7 @@ var welcomed = map[string]*regexp.Regexp{
 	"API key": regexp.MustCompile(`API key +(\S+)`),
 }
 
-// standalone is started as a new user does: with nothing but a data folder.
+// standalone starts standalone as a new user does, with only a data folder.
 func standalone(t testing.TB) *system {
 	t.Helper()
 	s := &system{project: "demo", ops: map[string]string{}}
@@ -72,7 +72,7 @@ func standalone(t testing.TB) *system {
 	return s
 }
 
-// separate is the processes of a cluster, each with the engines that it needs.
+// separate starts the processes of a cluster and the engines that they need.
 func separate(t testing.TB, settings ...string) *system {
 	t.Helper()
 	s := &system{project: "shop", apiKey: "an-api-key-of-32-characters-or-more", ops: map[string]string{}}
@@ -115,7 +115,7 @@ func separate(t testing.TB, settings ...string) *system {
 	return s
 }
 
-// newToken is what an operator gets from the admin command.
+// newToken returns a token from the admin command.
 func newToken(t testing.TB) string {
 	t.Helper()
 	p := spawn(t, "admin", []string{"token", "new"}, nil)
@@ -125,8 +125,8 @@ func newToken(t testing.TB) string {
 
 var listens = regexp.MustCompile(`Listening for client connections on (127\.0\.0\.1:[0-9]+)`)
 
-// natsServer starts a real nats-server that syncs always, on a port that it
-// picks; the text is its address.
+// natsServer starts a nats-server that syncs always, on a port that it chooses, and
+// returns its address.
 func natsServer(t testing.TB) (*process, string) {
 	t.Helper()
 	folder := t.TempDir()

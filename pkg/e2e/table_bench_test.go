@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// sustainSetting is how long the system is held at full speed. Default 5m.
+// sustainSetting is how long the system runs at full speed. Default 5m.
 const sustainSetting = "LOGBOOM_BENCH_SUSTAIN"
 
-// table is what is promised beside what was measured, in one run.
+// table lists targets beside measured values of one run.
 type table struct{ rows [][4]string }
 
-// add adds a row: what was measured, and whether it is within the target.
+// add adds a row: the measured value, and whether it is within the target.
 func (t *table) add(workload, target string, met bool, measured string, values ...any) {
 	verdict := "met"
 	if !met {
@@ -35,12 +35,12 @@ func (t *table) String() string {
 	for _, row := range t.rows {
 		fmt.Fprintln(out, strings.Join(row[:], "\t"))
 	}
-	_ = out.Flush() // a strings.Builder takes everything
+	_ = out.Flush() // writing to a strings.Builder never fails
 	return text.String()
 }
 
-// BenchmarkTargets prints the table of docs/performance.md. Each part has a
-// system of its own; run it with -benchtime 1x.
+// BenchmarkTargets prints the table of docs/performance.md. Each part starts its own
+// system. Run it with -benchtime 1x.
 func BenchmarkTargets(b *testing.B) {
 	var t table
 	for _, part := range []struct {
@@ -56,11 +56,11 @@ func BenchmarkTargets(b *testing.B) {
 	} {
 		b.Run(part.name, func(b *testing.B) { part.measure(b, &t) })
 	}
-	// Printed, for go test shows no log of a benchmark that holds others.
+	// Printed, because go test shows no log of a benchmark with sub-benchmarks.
 	fmt.Printf("\nload average of the machine at the end: %s\n%s\n", machineLoad(b), &t)
 }
 
-// machineLoad is what else the machine had to do.
+// machineLoad is the load average of the machine.
 func machineLoad(b *testing.B) string {
 	b.Helper()
 	content, err := os.ReadFile("/proc/loadavg")
@@ -83,7 +83,7 @@ func bodyTargets(b *testing.B, t *table) {
 	}
 }
 
-// diskTargets stores each line once: a second copy would compress to nothing.
+// diskTargets stores each line once, because a second copy would compress to almost nothing.
 func diskTargets(b *testing.B, t *table) {
 	s := separate(b, measured...)
 	const lines = 200_000
@@ -101,8 +101,8 @@ func diskTargets(b *testing.B, t *table) {
 	t.add("disk on the queue", "<= 80 B/line", queue <= 80, "%.1f B/line", queue)
 }
 
-// digitEntropy is what the digits that are varied, a third of all, carry in
-// bytes a line: no codec can go below it for them alone.
+// digitEntropy is the entropy of the varied digits, a third of all digits, in bytes
+// per line. No codec can compress them below it.
 func digitEntropy(b *testing.B) float64 {
 	b.Helper()
 	digits, lines := 0, variedLines(b)
@@ -138,8 +138,7 @@ func singleTargets(b *testing.B, t *table) {
 		milliseconds(paced.percentile(50)), milliseconds(p99), milliseconds(alone.percentile(50)), milliseconds(alone.percentile(99)))
 }
 
-// unread is a load while the writer is paused, so that the engine has nothing
-// to do.
+// unread runs a load while the writer is paused, so that the engine is idle.
 func (s *system) unread(b *testing.B, l load) *flow {
 	b.Helper()
 	writer := s.measure(b).pids["writer"]
@@ -156,11 +155,11 @@ func (s *system) unread(b *testing.B, l load) *flow {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// memory is what processes hold, looked at each second.
+// memory is the memory of processes, measured every second.
 type memory struct {
-	most         map[string]int // of the whole time, bytes
-	early, late  map[string]int // the most of the second fifth, and of the last
-	costs, lines []float64      // at the borders of the fifths: CPU time and lines so far
+	most         map[string]int // the largest of the whole time, in bytes
+	early, late  map[string]int // the largest of the second fifth and of the last fifth
+	costs, lines []float64      // at the end of each fifth: CPU time and lines so far
 }
 
 func sustainedTargets(b *testing.B, t *table) {
@@ -192,7 +191,7 @@ func sustainedTargets(b *testing.B, t *table) {
 	s.drained(b, m, uint64(lines))
 }
 
-// watch looks at the processes until ctx ends.
+// watch measures the processes until ctx ends.
 func (s *system) watch(ctx context.Context, b *testing.B, m *measurement, f *flow, length time.Duration) memory {
 	b.Helper()
 	w := memory{most: map[string]int{}, early: map[string]int{}, late: map[string]int{}}
@@ -227,8 +226,8 @@ func (s *system) watch(ctx context.Context, b *testing.B, m *measurement, f *flo
 	}
 }
 
-// addMemory adds a row of a process's memory: bounded, and flat but for a tenth
-// and a few MiB.
+// addMemory adds a row of a process's memory. It must be bounded, and may grow by a
+// tenth and a few MiB.
 func (t *table) addMemory(name string, limit int, w memory) {
 	early, late := w.early[name]>>20, w.late[name]>>20
 	flat := late <= early+early/10+16
@@ -236,7 +235,7 @@ func (t *table) addMemory(name string, limit int, w memory) {
 		"%d MiB at most; second fifth %d, last fifth %d", w.most[name]>>20, early, late)
 }
 
-// resident is the memory of a process, in bytes.
+// resident returns the resident memory of a process, in bytes.
 func resident(b *testing.B, pid int) int {
 	b.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
@@ -250,7 +249,7 @@ func resident(b *testing.B, pid int) int {
 	return pages * os.Getpagesize()
 }
 
-// lagTargets is the time from answer to readable at half of the full speed.
+// lagTargets measures the time from an answer until the log can be read, at half of the full speed.
 func lagTargets(b *testing.B, t *table) {
 	s := separate(b, measured...)
 	const count = 1000

@@ -21,7 +21,7 @@ import (
 // profilesSetting names a folder for CPU profiles of the processes under load.
 const profilesSetting = "LOGBOOM_BENCH_PROFILES"
 
-// bodies are made ones, n records each, of lines in turn.
+// bodies generates bodies of n records each, from the lines in turn.
 func bodies(b *testing.B, n, count int, form func(b *testing.B, lines []string) []byte) [][]byte {
 	b.Helper()
 	lines := variedLines(b)
@@ -38,8 +38,8 @@ func bodies(b *testing.B, n, count int, form func(b *testing.B, lines []string) 
 
 func nativeForm(b *testing.B, lines []string) []byte { return form(b, "bench", lines, false) }
 
-// containerForm is what Docker's splunk driver sends, but for the last event,
-// which each request makes its own: a repeat of a body would be stored once.
+// containerForm returns a body as Docker's splunk driver sends it, without the last
+// event. Each request adds an event of its own, because equal bodies are stored once.
 func containerForm(b *testing.B, lines []string) []byte {
 	b.Helper()
 	var body bytes.Buffer
@@ -54,14 +54,14 @@ func containerForm(b *testing.B, lines []string) []byte {
 	return body.Bytes()
 }
 
-// native is requests with the bodies in turn.
+// native returns requests with the bodies in turn.
 func (s *system) native(made [][]byte) func(dst []byte, i int) []byte {
 	path := "/v1/logs/" + s.project
 	return func(dst []byte, i int) []byte { return appendRequest(dst, path, s.token, made[i%len(made)]) }
 }
 
-// containers is requests with the bodies in turn, each made another: its last
-// event is its own, and its events are of the time at which it is sent.
+// containers returns requests with the bodies in turn. Each has a different last
+// event, and its events have the time at which it is sent.
 func (s *system) containers(made [][]byte) func(dst []byte, i int) []byte {
 	times := make([][]int, len(made))
 	for i, body := range made {
@@ -78,10 +78,10 @@ func (s *system) containers(made [][]byte) func(dst []byte, i int) []byte {
 	}
 }
 
-// timeMark stands before the time of an event that containerForm made.
+// timeMark is the text before the time of an event of containerForm.
 const timeMark = `"time":"`
 
-// timesOf is where the times of a body's events begin.
+// timesOf returns the offsets of the times of a body's events.
 func timesOf(body []byte) (at []int) {
 	for next := 0; ; {
 		found := bytes.Index(body[next:], []byte(timeMark))
@@ -93,7 +93,7 @@ func timesOf(body []byte) (at []int) {
 	}
 }
 
-// setTimes gives the events times a microsecond apart.
+// setTimes sets the times of the events, one microsecond apart.
 func setTimes(body []byte, at []int, first time.Time) {
 	var digits [20]byte
 	for i, start := range at {
@@ -104,11 +104,11 @@ func setTimes(body []byte, at []int, first time.Time) {
 	}
 }
 
-// host is the address of ingest without its scheme.
+// host returns the address of ingest without its scheme.
 func (s *system) host() string { return strings.TrimPrefix(s.ingest, "http://") }
 
-// profiled takes CPU profiles of the processes while work goes on, where that
-// is asked for.
+// profiled records CPU profiles of the processes during the work, if
+// profilesSetting is set.
 func (s *system) profiled(b *testing.B, name string, work func()) {
 	b.Helper()
 	folder := os.Getenv(profilesSetting)
@@ -130,7 +130,7 @@ func (s *system) profiled(b *testing.B, name string, work func()) {
 	taking.Wait()
 }
 
-// profileSeconds is how long a profile is taken; shorter loads have none.
+// profileSeconds is the duration of a profile. Shorter loads have none.
 const profileSeconds = 4
 
 func profile(ctx context.Context, address, file string) error {
@@ -150,8 +150,8 @@ func profile(ctx context.Context, address, file string) error {
 	return os.WriteFile(file, content, 0o600)
 }
 
-// perRecord is the CPU time that each process has used since m began, and all
-// together, in microseconds a record.
+// perRecord returns the CPU time of each process since m began, and of all
+// together, in microseconds per record.
 func (m *measurement) perRecord(b *testing.B, records int) map[string]float64 {
 	b.Helper()
 	used := map[string]float64{}
@@ -163,7 +163,7 @@ func (m *measurement) perRecord(b *testing.B, records int) map[string]float64 {
 	return used
 }
 
-// spread writes who used what.
+// spread writes the CPU time of each process.
 func spread(used map[string]float64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(used)) {
@@ -172,14 +172,14 @@ func spread(used map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// measured are the settings of the system that is measured: quotas that nobody
-// reaches, so that what they cost is in the figures.
+// measured returns the settings of the measured system. Its quotas are never
+// reached, but their cost is part of the figures.
 var measured = []string{
 	"LOGBOOM_STREAM_BYTES=3GiB", "LOGBOOM_LOG_LEVEL=info",
 	"LOGBOOM_QUOTA_RATE=100000000", "LOGBOOM_QUOTA_DAILY_RECORDS=1000000000000", "LOGBOOM_QUOTA_MONTHLY_BYTES=1024GiB",
 }
 
-// kinds of load that are compared.
+// kinds are the kinds of load that are compared.
 var kinds = map[string]struct {
 	records, connections int
 	requests             func(b *testing.B, s *system) func([]byte, int) []byte
@@ -195,8 +195,8 @@ var kinds = map[string]struct {
 	}},
 }
 
-// costs sends so many requests of a kind at full speed, and gives the CPU time
-// a record until all can be read and no merge is left to do.
+// costs sends requests of a kind at full speed. It returns the CPU time per record
+// until all can be read and all merges have ended.
 func (s *system) costs(b *testing.B, kind string, count int) (used map[string]float64, perSecond float64, m *measurement) {
 	b.Helper()
 	k := kinds[kind]
@@ -212,8 +212,8 @@ func (s *system) costs(b *testing.B, kind string, count int) (used map[string]fl
 	return m.perRecord(b, records), float64(records) / m.sent.Sub(m.began).Seconds(), m
 }
 
-// BenchmarkCost is CPU time a record of the whole way, for a few kinds of
-// load: the figure to put beside another build's, in turns.
+// BenchmarkCost measures CPU time per record of the whole path for several kinds of
+// load. To compare two builds, run them in turns.
 func BenchmarkCost(b *testing.B) {
 	counts := map[string]int{"single": 100_000, "native": 1500, "hec": 1500}
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {
