@@ -206,7 +206,7 @@ func parameterNote(name string) string {
 	case "to":
 		return "The end, not included: as from."
 	case "q":
-		return "A query: words, \"text\", /expressions/ and field:value terms; see the README."
+		return "A query: words, \"text\", /expressions/ and field:value terms; see docs/querying.md."
 	case "state":
 		return "A notification's state: queued, attempt, delivered, failed or coalesced; by default all."
 	case "limit":
