@@ -81,6 +81,25 @@ func TestEveryDocumentNamedInTheTreeExists(t *testing.T) {
 	}
 }
 
+// TestEveryNameOfTheCodeExists checks names such as `stream.Publisher` and
+// `ingest.Server.receive` in the documents for people who change the code.
+func TestEveryNameOfTheCodeExists(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile("`([a-z]+)((?:\\.[A-Za-z]\\w*){1,2})(?:\\(\\))?`")
+	packages, declared := declarations(t)
+	decisions, err := filepath.Glob("decisions/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(decisions, "architecture.md", "performance.md", "../CONTRIBUTING.md") {
+		for _, match := range name.FindAllStringSubmatch(withoutCode(read(t, path)), -1) {
+			if packages[match[1]] && !declared[match[1]+match[2]] {
+				t.Errorf("%s names %s%s, which is not declared", path, match[1], match[2])
+			}
+		}
+	}
+}
+
 // TestEachGuideListsItsHeadings holds the first list of each guide to its
 // headings of the second level, in their order.
 func TestEachGuideListsItsHeadings(t *testing.T) {
@@ -141,6 +160,70 @@ func TestEverySettingIsDocumentedWithItsDefault(t *testing.T) {
 	if len(known) < 50 {
 		t.Errorf("found %d settings in the source: the test does not see all of them", len(known))
 	}
+}
+
+// declarations are the functions, methods and types of the tree, as pkg.Func,
+// pkg.Type and pkg.Type.Method, and the names of its packages.
+func declarations(t *testing.T) (packages, declared map[string]bool) {
+	t.Helper()
+	packages, declared = map[string]bool{}, map[string]bool{}
+	add := func(path string) error {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		of := file.Name.Name
+		packages[of] = true
+		for _, declaration := range file.Decls {
+			switch d := declaration.(type) {
+			case *ast.FuncDecl:
+				name := of + "."
+				if d.Recv != nil {
+					name += receiver(d.Recv.List[0].Type) + "."
+				}
+				declared[name+d.Name.Name] = true
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if s, ok := spec.(*ast.TypeSpec); ok {
+						declared[of+"."+s.Name.Name] = true
+						if i, ok := s.Type.(*ast.InterfaceType); ok {
+							for _, method := range i.Methods.List {
+								for _, n := range method.Names {
+									declared[of+"."+s.Name.Name+"."+n.Name] = true
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+		return nil
+	}
+	for _, root := range []string{"../pkg", "../cmd", "../schema"} {
+		err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			return add(path)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return packages, declared
+}
+
+// receiver is the name of a method's type.
+func receiver(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
 }
 
 // setting is a field of a struct that pkg/config parses.
