@@ -131,6 +131,33 @@ func TestTheReadmeIsShort(t *testing.T) {
 	}
 }
 
+func TestEveryErrorCodeIsDocumented(t *testing.T) {
+	t.Parallel()
+	reference := read(t, "api.md")
+	code := regexp.MustCompile(`\b[cC]ode\w*(?:, [\w.]+)?(?:: +| :?= )(?:[\w.]+, )?"([a-z]+_[a-z_]+)"`)
+	found := 0
+	for _, root := range []string{"../pkg/ingest", "../pkg/admin", "../pkg/decode", "../pkg/problem"} {
+		err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			for _, match := range code.FindAllStringSubmatch(read(t, path), -1) {
+				found++
+				if !strings.Contains(reference, "`"+match[1]+"`") {
+					t.Errorf("api.md does not have the code %s of %s", match[1], path)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 20 {
+		t.Errorf("found %d codes in the source: the test does not see all of them", found)
+	}
+}
+
 // TestEverySettingIsDocumentedWithItsDefault reads the settings from the
 // source, because the commands are packages main, which no test can import.
 func TestEverySettingIsDocumentedWithItsDefault(t *testing.T) {
