@@ -9,8 +9,8 @@ import (
 	"github.com/logboom/logboom/pkg/project/redistest"
 )
 
-// BenchmarkSpentTake is what a request costs, without limits that end it.
-func BenchmarkSpentTake(b *testing.B) {
+// BenchmarkCheckCharge is what a request costs, without limits that end it.
+func BenchmarkCheckCharge(b *testing.B) {
 	for _, projects := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("memory/projects=%d", projects), func(b *testing.B) {
 			benchmark(b, NewMemory(Config{}), projects)
@@ -58,15 +58,15 @@ func BenchmarkIdleProjects(b *testing.B) {
 	runtime.ReadMemStats(&before)
 	for i := range projects {
 		a := limiter.locked(fmt.Sprintf("project-%d~k3x9qa7d", i))
-		a.limitTo(Limits{1000, 1000, 1000}, limiter.now())
-		a.used = limiter.now()
+		a.setLimits(Limits{1000, 1000, 1000}, limiter.now())
+		a.lastUsed = limiter.now()
 		a.mu.Unlock()
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	b.ResetTimer()
 	for range b.N {
-		limiter.survey(b.Context())
+		limiter.sweep(b.Context())
 	}
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/projects, "B/project")
 }

@@ -56,8 +56,8 @@ func (f *fleet) checkRefusal(t *rapid.T, by *Redis) {
 	for _, m := range f.members {
 		if m != by {
 			a := m.accounts.of(f.project)
-			held.records += a.day.lease
-			held.bytes += a.month.lease
+			held.records += a.day.left
+			held.bytes += a.month.left
 		}
 	}
 	if f.passed.records+held.records < f.limits.DailyRecords && f.passed.bytes+held.bytes < f.limits.MonthlyBytes {
@@ -85,12 +85,12 @@ func (f *fleet) replace(i int, crash bool) {
 	old := f.members[i]
 	f.members[i] = f.open()
 	if !crash {
-		old.close(context.Background())
+		old.releaseAll(context.Background())
 		return
 	}
 	a := old.accounts.of(f.project)
-	f.lapsed.records += a.day.lease - a.day.owed
-	f.lapsed.bytes += a.month.lease - a.month.owed
+	f.lapsed.records += a.day.left - a.day.uncounted
+	f.lapsed.bytes += a.month.left - a.month.uncounted
 }
 
 func TestCountersKeepTheirBoundsOverManyProcesses(t *testing.T) {
@@ -112,7 +112,7 @@ func TestCountersKeepTheirBoundsOverManyProcesses(t *testing.T) {
 		}
 		size := rapid.OneOf(rapid.Int64Range(0, 5), rapid.Int64Range(0, 2000))
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
-			f.clock.set(f.clock.Now().Add(newsAge)) // so that nobody goes by old news
+			f.clock.set(f.clock.Now().Add(refusalAge)) // so that nobody goes by old news
 			i := rapid.IntRange(0, len(f.members)-1).Draw(t, "process")
 			switch rapid.IntRange(0, 20).Draw(t, "step") {
 			case 0:
@@ -123,9 +123,9 @@ func TestCountersKeepTheirBoundsOverManyProcesses(t *testing.T) {
 				f.refund(rapid.IntRange(0, 1000).Draw(t, "grant"), rapid.Int64Range(1, 3).Draw(t, "part"))
 			case 4, 5:
 				a := f.members[i].locked(f.project)
-				a.limitTo(f.limits, f.members[i].now())
-				a.turn(f.members[i].now())
-				f.members[i].fly(context.Background(), a, fill, cost{})
+				a.setLimits(f.limits, f.members[i].now())
+				a.advance(f.members[i].now())
+				f.members[i].call(context.Background(), a, refill, cost{})
 				a.mu.Unlock()
 			default:
 				f.take(t, i, cost{size.Draw(t, "n"), size.Draw(t, "b")})
@@ -181,8 +181,8 @@ func checkGathered(t *rapid.T, client redis.UniversalClient, members []*Redis, p
 	var leased int64
 	for _, m := range members {
 		a := m.accounts.of(project)
-		a.rate.turn(m.now()) // where the machine stood still, leases have ended that Redis counts no more
-		leased += a.rate.lease
+		a.rate.advance(m.now()) // where the machine stood still, leases have ended that Redis counts no more
+		leased += a.rate.left
 	}
 	if level+float64(leased) > burst(rate)+1e-3 {
 		t.Fatalf("%.3f are in the bucket and %d leased, of a burst of %.0f", level, leased, burst(rate))

@@ -86,7 +86,7 @@ func patientRedis(t testing.TB, server *redistest.Server, config Config) *Redis 
 func newPatient(client redis.UniversalClient, config Config) *Redis {
 	config.Timeout = patient
 	r := NewRedis(client, config)
-	r.farewell = patient
+	r.releaseTimeout = patient
 	return r
 }
 

@@ -21,11 +21,11 @@ func TestLeaseThatNobodyUsesIsGivenBack(t *testing.T) {
 		t.Fatal("refused")
 	}
 	a := idle.accounts.of("p")
-	if a.day.lease == 0 {
+	if a.day.left == 0 {
 		t.Fatal("nothing was leased")
 	}
 	clock.set(clock.Now().Add(leaseIdle))
-	idle.attend(t.Context(), a)
+	idle.update(t.Context(), a)
 	other := patientRedis(t, server, Config{Now: clock.Now})
 	if got := takeAll(t, other, "p", limits, 1, 2000); got != 999 {
 		t.Errorf("%d were left of 999", got)
@@ -44,10 +44,10 @@ func TestProjectsThatNobodyUsesAreForgotten(t *testing.T) {
 	}
 	clock.set(clock.Now().Add(leaseIdle))
 	for _, a := range limiter.accounts.all() {
-		limiter.attend(t.Context(), a)
+		limiter.update(t.Context(), a)
 	}
 	clock.set(clock.Now().Add(forgetIdle))
-	limiter.survey(t.Context())
+	limiter.sweep(t.Context())
 	if n := limiter.Stats().Projects; n != 0 {
 		t.Errorf("%d projects are kept", n)
 	}
@@ -155,7 +155,7 @@ func TestSpentProjectIsRefusedWithoutARoundTrip(t *testing.T) {
 	if trips := limiter.Stats().RoundTrips - before; trips != 0 {
 		t.Errorf("%d round trips", trips)
 	}
-	clock.set(clock.Now().Add(newsAge))
+	clock.set(clock.Now().Add(refusalAge))
 	if !isExceeded(t, limiter.Check(t.Context(), "p", limits)) || limiter.Stats().RoundTrips != before+1 {
 		t.Errorf("%d round trips after a second", limiter.Stats().RoundTrips-before)
 	}
@@ -167,12 +167,12 @@ func TestFlightThatIsSentTwiceIsSettledOnce(t *testing.T) {
 	a := limiter.locked("p")
 	defer a.mu.Unlock()
 	now := limiter.now()
-	a.limitTo(Limits{Rate: 100, DailyRecords: 100, MonthlyBytes: 100}, now)
-	a.turn(now)
-	f := a.compose(7, decide, cost{5, 5}, now)
+	a.setLimits(Limits{Rate: 100, DailyRecords: 100, MonthlyBytes: 100}, now)
+	a.advance(now)
+	f := a.newCall(7, decide, cost{5, 5}, now)
 	var answers [2]answer
 	for i := range answers {
-		got, err := limiter.tower.send(t.Context(), "p", f, now.Add(time.Duration(i)*time.Second))
+		got, err := limiter.caller.send(t.Context(), "p", f, now.Add(time.Duration(i)*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func TestFlightThatIsSentTwiceIsSettledOnce(t *testing.T) {
 	if answers[0] != answers[1] || !answers[0].granted || answers[0].day.spent != 5+answers[0].day.leased {
 		t.Errorf("%+v", answers)
 	}
-	if _, err := limiter.tower.send(t.Context(), "p", a.compose(6, decide, cost{5, 5}, now), now); err != errStale {
+	if _, err := limiter.caller.send(t.Context(), "p", a.newCall(6, decide, cost{5, 5}, now), now); err != errStale {
 		t.Errorf("an overtaken flight: %v", err)
 	}
 }

@@ -8,17 +8,17 @@ import (
 )
 
 // Memory is the Limiter of one process that shares its projects with no other.
-// It is exact. What it has counted is gone when the process ends: see Restore.
+// It is exact. Its counters are lost when the process ends: see Restore.
 type Memory struct {
-	tallies *registry[tally]
-	now     func() time.Time
-	count   counters
-	whole   atomic.Bool
+	tallies  *registry[tally]
+	now      func() time.Time
+	count    counters
+	complete atomic.Bool
 }
 
 var _ Limiter = (*Memory)(nil)
 
-// NewMemory makes one that has counted nothing.
+// NewMemory returns a limiter that has counted nothing.
 func NewMemory(config Config) *Memory {
 	return &Memory{
 		tallies: newRegistry(func(project string) *tally { return &tally{project: project} }),
@@ -31,7 +31,7 @@ type tally struct {
 	project string
 
 	mu      sync.Mutex
-	dropped bool // no more in the registry: look again
+	dropped bool // no longer in the registry: load it again
 	limits  Limits
 	rate    bucket
 	day     meter
@@ -44,20 +44,20 @@ type meter struct {
 	used   int64
 }
 
-func (m *meter) turn(name Name, project string, now time.Time) {
+func (m *meter) advance(name Name, project string, now time.Time) {
 	if !m.window.contains(now) {
 		*m = meter{window: windowOf(name, project, now)}
 	}
 }
 
-// bucket holds what the rate lets pass now, in records; below zero after a
-// batch larger than what was there.
+// bucket holds how many records the rate accepts now. The level is below zero
+// after a batch that was larger than what was left.
 type bucket struct {
 	level float64
-	at    time.Time // zero: full
+	at    time.Time // when level was computed; zero: the bucket is full
 }
 
-func (b *bucket) turn(rate int64, now time.Time) {
+func (b *bucket) advance(rate int64, now time.Time) {
 	full := burst(rate)
 	if b.at.IsZero() {
 		b.level = full
@@ -67,33 +67,33 @@ func (b *bucket) turn(rate int64, now time.Time) {
 	b.at = now
 }
 
-// locked gives the project's tally with its lock held and its windows turned to
-// now.
+// locked returns the project's tally with its lock held and its windows
+// advanced to now.
 func (m *Memory) locked(project string, l Limits, now time.Time) *tally {
 	for {
 		t := m.tallies.of(project)
 		t.mu.Lock()
 		if !t.dropped {
-			t.turn(l, now)
+			t.advance(l, now)
 			return t
 		}
 		t.mu.Unlock()
 	}
 }
 
-func (t *tally) turn(l Limits, now time.Time) {
+func (t *tally) advance(l Limits, now time.Time) {
 	if t.limits.Rate <= 0 {
 		t.rate = bucket{}
 	}
 	t.limits = l
 	if l.Rate > 0 {
-		t.rate.turn(l.Rate, now)
+		t.rate.advance(l.Rate, now)
 	}
-	t.day.turn(DailyRecords, t.project, now)
-	t.month.turn(MonthlyBytes, t.project, now)
+	t.day.advance(DailyRecords, t.project, now)
+	t.month.advance(MonthlyBytes, t.project, now)
 }
 
-// exceeded is the refusal of a project that has spent a quota, or nil.
+// exceeded returns the refusal of a project that has exceeded a quota, or nil.
 func (t *tally) exceeded(now time.Time) *Exceeded {
 	var e *Exceeded
 	if l := t.limits.Rate; l > 0 && t.rate.level < 1 {
@@ -119,7 +119,7 @@ func (m *Memory) Check(_ context.Context, project string, l Limits) error {
 	return m.count.refuse(t.exceeded(now))
 }
 
-// Take implements Limiter.
+// Charge implements Limiter.
 func (m *Memory) Charge(_ context.Context, project string, l Limits, records int, bytes int64) (Grant, error) {
 	if l = l.bounded(); l == (Limits{}) {
 		return Grant{project: project}, nil
@@ -130,32 +130,32 @@ func (m *Memory) Charge(_ context.Context, project string, l Limits, records int
 	if e := t.exceeded(now); e != nil {
 		return Grant{}, m.count.refuse(e)
 	}
-	return t.take(newCost(records, bytes), now), nil
+	return t.charge(newCost(records, bytes), now), nil
 }
 
-func (t *tally) take(n cost, now time.Time) Grant {
+func (t *tally) charge(n cost, now time.Time) Grant {
 	g := Grant{project: t.project}
 	var closest nearest
 	if l := t.limits.Rate; l > 0 {
 		t.rate.level -= float64(n.records)
 		g.rate = true
-		closest.weigh(rateState(l, t.rate.level, now), burst(l))
+		closest.add(rateState(l, t.rate.level, now), burst(l))
 	}
 	if l := t.limits.DailyRecords; l > 0 {
 		t.day.used += n.records
 		g.day = t.day.window.Start
-		closest.weigh(State{DailyRecords, l, max(l-t.day.used, 0), t.day.window.End}, float64(l))
+		closest.add(State{DailyRecords, l, max(l-t.day.used, 0), t.day.window.End}, float64(l))
 	}
 	if l := t.limits.MonthlyBytes; l > 0 {
 		t.month.used += n.bytes
 		g.month = t.month.window.Start
-		closest.weigh(State{MonthlyBytes, l, max(l-t.month.used, 0), t.month.window.End}, float64(l))
+		closest.add(State{MonthlyBytes, l, max(l-t.month.used, 0), t.month.window.End}, float64(l))
 	}
 	g.State = closest.state
 	return g
 }
 
-// rateState is the state of a bucket that holds level.
+// rateState returns the State of a bucket with this level.
 func rateState(rate int64, level float64, now time.Time) State {
 	missing := max(burst(rate)-level, 0)
 	return State{Rate, rate, int64(max(level, 0)), now.Add(seconds(missing / float64(rate)))}
@@ -178,8 +178,7 @@ func (m *Memory) Refund(g Grant, records int, bytes int64) {
 	}
 }
 
-// Restore implements Limiter. What is of another window than the present one
-// is left out.
+// Restore implements Limiter.
 func (m *Memory) Restore(_ context.Context, project string, l Limits, used Used) error {
 	t := m.locked(project, l.bounded(), m.now())
 	defer t.mu.Unlock()
@@ -192,10 +191,20 @@ func (m *Memory) Restore(_ context.Context, project string, l Limits, used Used)
 	return nil
 }
 
+// Complete implements Limiter. A process begins without counters, so it reports
+// whether MarkComplete was called.
+func (m *Memory) Complete(context.Context) (bool, error) { return m.complete.Load(), nil }
+
+// MarkComplete implements Limiter.
+func (m *Memory) MarkComplete(context.Context) error {
+	m.complete.Store(true)
+	return nil
+}
+
 // memorySweep is how often Memory looks for projects to forget.
 const memorySweep = time.Minute
 
-// Run implements Limiter: it forgets projects whose month is over.
+// Run implements Limiter. It forgets projects whose month is over.
 func (m *Memory) Run(ctx context.Context) error {
 	tick := time.NewTicker(memorySweep)
 	defer tick.Stop()
@@ -209,22 +218,18 @@ func (m *Memory) Run(ctx context.Context) error {
 	}
 }
 
+// sweep forgets the tallies that hold no more than a new one would.
 func (m *Memory) sweep() {
 	now := m.now()
 	for _, t := range m.tallies.all() {
 		t.mu.Lock()
-		t.dropped = t.idle(now)
+		t.advance(t.limits, now)
+		t.dropped = t.day.used == 0 && t.month.used == 0 && (t.limits.Rate <= 0 || t.rate.level >= burst(t.limits.Rate))
 		if t.dropped {
 			m.tallies.drop(t.project, t)
 		}
 		t.mu.Unlock()
 	}
-}
-
-// idle tells whether a new tally would say the same as this one.
-func (t *tally) idle(now time.Time) bool {
-	t.turn(t.limits, now)
-	return t.day.used == 0 && t.month.used == 0 && (t.limits.Rate <= 0 || t.rate.level >= burst(t.limits.Rate))
 }
 
 // Stats implements Limiter.

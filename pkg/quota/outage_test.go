@@ -138,7 +138,7 @@ func TestOutagesRefuseNothingAndAllIsCountedInTheEnd(t *testing.T) {
 			server := redistest.Start(t)
 			var log journal
 			limiter := NewRedis(connect(t, server.URL(), defaultTimeout), Config{Now: ticking(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			limiter.farewell = patient
+			limiter.releaseTimeout = patient
 			stop := start(t, limiter)
 			load := startLoad(t, limiter, time.Millisecond)
 			for range 2 {
@@ -165,13 +165,13 @@ func settle(t *testing.T, limiter *Redis, stop func()) {
 	stop()
 	eventually(t, func() bool {
 		a := limiter.accounts.of(loadProject)
-		if !a.owes() && !a.holdsLease() {
+		if !a.hasUncounted() && !a.holdsLease() {
 			return true
 		}
 		if limiter.Stats().Failures == failures {
 			t.Fatalf("still owed or leased at the end: %+v", limiter.Stats())
 		}
-		limiter.close(t.Context())
+		limiter.releaseAll(t.Context())
 		return false
 	})
 }
@@ -183,8 +183,8 @@ func checkLogged(t *testing.T, log *journal, s Stats) {
 	if s.Away { // since the last flights
 		ended--
 	}
-	if log.count("did not answer") != int(s.Outages) || log.count("answers again") != ended {
-		t.Errorf("logged %d outages and %d ends for %+v", log.count("did not answer"), log.count("answers again"), s)
+	if log.count("did not answer") != int(s.Outages) || log.count("answered again") != ended {
+		t.Errorf("logged %d outages and %d ends for %+v", log.count("did not answer"), log.count("answered again"), s)
 	}
 }
 
@@ -334,7 +334,7 @@ func TestSlowRedisHoldsUpNobody(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := startSlowProxy(t, strings.TrimSuffix(strings.TrimPrefix(server.URL(), "redis://"), "/0"))
 	limiter := NewRedis(connect(t, "redis://"+proxy.listener.Addr().String()+"/0", defaultTimeout), Config{Now: ticking()})
-	limiter.farewell = patient
+	limiter.releaseTimeout = patient
 	stop := start(t, limiter)
 	load := startLoad(t, limiter, time.Millisecond)
 	for _, delay := range []time.Duration{0, 20 * time.Millisecond, 45 * time.Millisecond, 200 * time.Millisecond} {

@@ -6,7 +6,7 @@ import (
 )
 
 // Window is a span of time in which a quota is counted: Start is in it, End is
-// the next one's Start.
+// the Start of the next window.
 type Window struct {
 	Start, End time.Time
 }
@@ -15,14 +15,14 @@ func (w Window) contains(now time.Time) bool {
 	return !now.Before(w.Start) && now.Before(w.End)
 }
 
-// Windows gives the day and the month in which a project's records are counted
-// now. They are those of UTC, but begin up to a day later, at a time of the
-// project's own, so that not all quotas are new at once.
+// Windows returns the day and the month in which a project's records are
+// counted now. They are the day and month of UTC, shifted by up to a day: each
+// project has its own offset, so that not all quotas reset at once.
 func Windows(project string, now time.Time) (day, month Window) {
 	return windowOf(DailyRecords, project, now), windowOf(MonthlyBytes, project, now)
 }
 
-// windowOf is the one place that says where windows begin.
+// windowOf returns the quota's window that contains now.
 func windowOf(name Name, project string, now time.Time) Window {
 	offset := offsetOf(project)
 	shifted := now.UTC().Add(-offset)
@@ -36,8 +36,8 @@ func windowOf(name Name, project string, now time.Time) Window {
 	return Window{start.Add(offset), end.Add(offset)}
 }
 
-// offsetOf is when a project's windows begin after midnight. It may never
-// change: counters would be split, and limits granted twice.
+// offsetOf returns how long after midnight a project's windows begin. It must
+// never change: counters would be split, and limits granted twice.
 func offsetOf(project string) time.Duration {
 	const secondsOfDay = 24 * 60 * 60
 	hash := fnv.New64a()

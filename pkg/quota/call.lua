@@ -1,22 +1,22 @@
--- Settles one flight of one process for one project: adds what the process
--- used on its own, decides on a batch, and hands out leases. All or nothing: a
+-- Carries out one call of one process for one project: adds what the process
+-- used without asking, decides on a batch, and grants leases. All or nothing: a
 -- batch is granted by every quota or counted by none.
 --
--- KEYS 1 flight  hash seq, reply: the process's last flight, so that one that
---                is sent twice is settled once
+-- KEYS 1 call    hash seq, reply: the process's last call, so that a call that
+--                is sent twice is carried out once
 --      2 rate    hash level, at (us of this server's clock), and for each
 --                process that holds a lease "n until"
---      3 day     hash spent, back: both only grow, so that of two memories of
---      4 month   them the higher is the newer; used = spent - back
--- ARGV 1 seq, 2 ms to keep the flight, 3 batch: 1 if there is one to decide on
---      rate:       4 per second (0: no limit), 5 burst, 6 level known or "",
---                  7 debt (below 0: given back), 8 have, 9 need, 10 want,
+--      3 day     hash spent, back: both only grow, so the higher of two
+--      4 month   remembered values is the newer; used = spent - back
+-- ARGV 1 seq, 2 ms to keep the call, 3 1 if there is a batch to decide on
+--      rate:       4 per second (0: no limit), 5 burst, 6 known level or "",
+--                  7 uncounted (below 0: returned), 8 have, 9 need, 10 want,
 --                  11 us that a lease lasts, 12 process
---      day, month: 13 / 22 limit (0: none), +1 spent known, +2 back known,
---                  +3 used at least, +4 debt, +5 have, +6 need, +7 want,
+--      day, month: 13 / 22 limit (0: none), +1 known spent, +2 known back,
+--                  +3 floor, +4 uncounted, +5 have, +6 need, +7 want,
 --                  +8 ms to keep
 -- Reply: "granted level leased spent back leased spent back leased", or
--- "stale": a later flight was settled already.
+-- "stale" if a later call was carried out already.
 
 local function text(n) return string.format('%.0f', n) end
 
@@ -27,9 +27,9 @@ if last[1] then
   if tonumber(last[1]) > seq then return 'stale' end
 end
 
--- The bucket as it is now: so much emptier as others hold leases.
+-- The bucket now. Leases of other processes reduce what it may hold.
 local rate = {}
-for i, name in ipairs({'limit', 'burst', 'known', 'debt', 'have', 'need', 'want', 'lasts'}) do
+for i, name in ipairs({'limit', 'burst', 'known', 'uncounted', 'have', 'need', 'want', 'lasts'}) do
   rate[name] = tonumber(ARGV[3 + i])
 end
 local process = ARGV[12]
@@ -53,32 +53,32 @@ if rate.limit > 0 then
   if kept.level then
     level = kept.level + math.max(now - kept.at, 0) * rate.limit / 1000000 -- a clock set back refills nothing
   end
-  if rate.debt < 0 then level = level - rate.debt end
+  if rate.uncounted < 0 then level = level - rate.uncounted end
   level = math.min(level, most)
-  -- What was used without asking empties the bucket, and no more: time
-  -- refills it anyway, so that old debts are no reason to refuse.
-  if rate.debt > 0 then level = math.max(level - rate.debt, math.min(level, 0)) end
+  -- What was used without asking empties the bucket, but not below zero: time
+  -- refills the bucket anyway, so old use is no reason to refuse.
+  if rate.uncounted > 0 then level = math.max(level - rate.uncounted, math.min(level, 0)) end
 end
 
--- The counters as they are now.
+-- The counters now.
 local function counter(key, from)
   local c = {key = key}
-  for i, name in ipairs({'limit', 'spent', 'back', 'least', 'debt', 'have', 'need', 'want', 'keep'}) do
+  for i, name in ipairs({'limit', 'spent', 'back', 'floor', 'uncounted', 'have', 'need', 'want', 'keep'}) do
     c[name] = tonumber(ARGV[from + i - 1])
   end
   if c.limit > 0 then
     local kept = redis.call('HMGET', key, 'spent', 'back')
     c.spent = math.max(c.spent, tonumber(kept[1] or 0))
     c.back = math.max(c.back, tonumber(kept[2] or 0))
-    c.spent = math.max(c.spent, c.least + c.back)
-    if c.debt > 0 then c.spent = c.spent + c.debt else c.back = c.back - c.debt end
+    c.spent = math.max(c.spent, c.floor + c.back)
+    if c.uncounted > 0 then c.spent = c.spent + c.uncounted else c.back = c.back - c.uncounted end
   end
   return c
 end
 local counters = {counter(KEYS[3], 13), counter(KEYS[4], 22)}
 
--- What the process has at hand counts as not used yet. So a limit is crossed
--- by less than the last batch that was granted.
+-- The process's own lease counts as not used yet. So a limit is exceeded by
+-- less than the last batch that was granted.
 local granted = true
 if ARGV[3] == '1' then
   if rate.limit > 0 and rate.need > 0 and level + rate.have < 1 then granted = false end
@@ -87,7 +87,8 @@ if ARGV[3] == '1' then
   end
 end
 
--- Take, and lease of what is left: half of the bucket, an eighth of a counter.
+-- Count the batch and lease part of what is left: at most half of the bucket,
+-- an eighth of a counter.
 local leased = 0
 if rate.limit > 0 then
   if granted then
