@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// everything tells whether the whole list of faults is to run; otherwise a cut
-// of it does, which fits beside the other tests.
+// everything reports whether all faults run. Otherwise a selection runs, which
+// takes little enough time for the ordinary test run.
 func everything() bool { return os.Getenv("LOGBOOM_TEST_CLUSTER") == "all" }
 
-// held is how long a paused or cut-off container stays so: longer than every
-// timeout of one step, and shorter than what a sender's retries last.
+// held is how long a container stays paused or disconnected: longer than every
+// timeout of one step, and shorter than the retries of a client.
 const held = 4 * time.Second
 
-// fault is one thing that is done to a container, and undone.
+// fault is something that is done to a container and undone again.
 type fault struct {
 	name string
 	do   func(c *cluster, b *box)
@@ -28,8 +28,8 @@ var faults = []fault{
 	{"cut off", func(c *cluster, b *box) { b.cut(c.inner); <-time.After(held) }, func(c *cluster, b *box) { b.join(c.inner) }},
 }
 
-// TestEveryAcceptedRecordIsStoredOnceWhateverHappens does everything to one
-// cluster under one load, one thing after the other, and counts at the end.
+// TestEveryAcceptedRecordIsStoredOnceWhateverHappens inflicts all faults on one
+// cluster under load, one after the other, and counts the records at the end.
 func TestEveryAcceptedRecordIsStoredOnceWhateverHappens(t *testing.T) {
 	c := newCluster(t)
 	l := c.startLoad()
@@ -74,10 +74,10 @@ func TestEveryAcceptedRecordIsStoredOnceWhateverHappens(t *testing.T) {
 		c.remove("writer", w)
 	}
 	flows(t, "one writer again", began)
-	l.settle(t)
+	l.finish(t)
 }
 
-// short is the cut: what is most likely to lose or double a record.
+// short are the faults that are most likely to lose or double a record.
 var short = map[string][]string{
 	"nats":       {"killed"},
 	"redis":      {"paused"},
@@ -86,7 +86,7 @@ var short = map[string][]string{
 	"ingest":     {"cut off"},
 }
 
-// victim is what faults are done to.
+// victim is a container on which faults are inflicted.
 type victim struct {
 	name string
 	of   func() *box

@@ -24,9 +24,9 @@ import (
 	"time"
 )
 
-// TestComposeServesAUserThroughKillsRestartsAndDown does with deploy/compose
-// what its readers do: nothing that was accepted may be lost or doubled, and
-// what was made once is there after a new start.
+// TestComposeServesAUserThroughKillsRestartsAndDown uses deploy/compose as its
+// users do. No accepted record may be lost or doubled, and projects and tokens
+// must survive a restart.
 func TestComposeServesAUserThroughKillsRestartsAndDown(t *testing.T) {
 	s := newStack(t)
 	s.compose("up", "-d")
@@ -58,7 +58,7 @@ func TestComposeServesAUserThroughKillsRestartsAndDown(t *testing.T) {
 	s.count()
 }
 
-// stack is an installation by deploy/compose, in a copy of that folder.
+// stack is an installation of a copy of deploy/compose.
 type stack struct {
 	t        *testing.T
 	folder   string
@@ -69,8 +69,8 @@ type stack struct {
 	accepted []string // the text of every record that was accepted
 }
 
-// newStack makes what a user has before `docker compose up`: the folder, with
-// an .env that init.sh made and that names the images to use.
+// newStack creates what a user has before `docker compose up`: the folder with the
+// .env that init.sh has written, which names the images to use.
 func newStack(t *testing.T) *stack {
 	t.Helper()
 	plugin := os.Getenv("LOGBOOM_TEST_COMPOSE")
@@ -91,19 +91,19 @@ func newStack(t *testing.T) *stack {
 		}
 	}
 	for _, name := range []string{".env", "redis-users.acl"} {
-		if err := os.RemoveAll(filepath.Join(s.folder, name)); err != nil { // of an installation in the tree
+		if err := os.RemoveAll(filepath.Join(s.folder, name)); err != nil { // left by an installation in the source tree
 			t.Fatal(err)
 		}
 	}
 	s.environ = s.surroundings(plugin, filepath.Join(work, "docker"))
 	s.run("./init.sh")
-	s.settle(images)
+	s.configure(images)
 	t.Cleanup(s.discard)
 	return s
 }
 
 // surroundings is the environment of commands: `docker compose` is the given
-// program, and no setting comes from anywhere but .env.
+// program, and all settings come from .env.
 func (s *stack) surroundings(plugin, folder string) []string {
 	s.t.Helper()
 	plugins := filepath.Join(folder, "cli-plugins")
@@ -120,8 +120,8 @@ func (s *stack) surroundings(plugin, folder string) []string {
 	return append(kept, "DOCKER_CONFIG="+folder)
 }
 
-// settle changes in .env what differs on this machine, and reads it.
-func (s *stack) settle(set images) {
+// configure changes in .env what differs on this machine, and reads it.
+func (s *stack) configure(set images) {
 	s.t.Helper()
 	if local := "local/redis:latest"; (set.redis == local) != set.localTables {
 		s.t.Fatal("LOGBOOM_TEST_REDIS_IMAGE and LOGBOOM_TEST_CLICKHOUSE_IMAGE: give both or neither, since compose.local.yaml is for local ones")
@@ -154,7 +154,7 @@ func (s *stack) settle(set images) {
 	}
 }
 
-// freePorts is the first of three ports in a row that nobody listens on.
+// freePorts returns the first of three consecutive ports on which no process listens.
 func freePorts(t *testing.T) int {
 	t.Helper()
 	for first := 20000; first < 30000; first += 3 {
@@ -171,7 +171,7 @@ func taken(port int) bool {
 	return err != nil || listener.Close() != nil
 }
 
-// run runs a command in the folder and is what it printed.
+// run runs a command in the folder and returns its output.
 func (s *stack) run(name string, args ...string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -195,7 +195,7 @@ func (s *stack) compose(args ...string) string {
 	return printed
 }
 
-// discard removes everything and, after a failure, shows what was printed.
+// discard removes everything. After a failure it prints the logs.
 func (s *stack) discard() {
 	if s.t.Failed() {
 		s.t.Log(s.compose("ps", "-a") + s.compose("logs", "--no-color", "--tail", "30"))
@@ -203,15 +203,14 @@ func (s *stack) discard() {
 	s.compose("down", "--volumes", "--timeout", "5")
 }
 
-// containers are the ids of a service's containers, the oldest first.
+// containers returns the IDs of a service's containers, the oldest first.
 func (s *stack) containers(service string) []string {
 	s.t.Helper()
 	return strings.Fields(s.run("docker", "compose", "ps", "-q", service))
 }
 
-// crash kills the first process of a service from outside, which Docker does
-// not take for somebody's wish as it does `docker kill`, and waits until Docker
-// has started it again.
+// crash kills the first process of a service by a signal. Unlike `docker kill` this
+// makes Docker restart the container. crash waits for the restart.
 func (s *stack) crash(service string) {
 	s.t.Helper()
 	id := s.containers(service)[0]
@@ -240,7 +239,7 @@ func (s *stack) inspect(id string) state {
 	return now
 }
 
-// ask sends a request and is the answer, or why there is none of that status.
+// ask sends a request and returns the answer, or an error if its status differs.
 func (s *stack) ask(method, address, bearer, body string, status int) (string, error) {
 	request, err := http.NewRequest(method, address, strings.NewReader(body))
 	if err != nil {
@@ -248,7 +247,7 @@ func (s *stack) ask(method, address, bearer, body string, status int) (string, e
 	}
 	if bearer != "" {
 		request.Header.Set("Authorization", "Bearer "+bearer)
-		request.Header.Set("Idempotency-Key", sha256Hex(body)) // what is asked again is stored once
+		request.Header.Set("Idempotency-Key", sha256Hex(body)) // a repeated request is stored once
 	}
 	if method == http.MethodPost && bearer == "" {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -265,8 +264,8 @@ func (s *stack) ask(method, address, bearer, body string, status int) (string, e
 	return string(text), err
 }
 
-// must asks until it is answered so: a container that has just started does
-// not listen yet.
+// must repeats a request until it has the status, because a container that has just
+// started does not listen yet.
 func (s *stack) must(method, address, bearer, body string, status int) (answer string) {
 	s.t.Helper()
 	var err error
@@ -282,7 +281,7 @@ func (s *stack) admin(path string) string {
 
 func (s *stack) key() string { return s.settings["LOGBOOM_BOOTSTRAP_API_KEY"] }
 
-// begin makes a project and a token.
+// begin creates a project and a token.
 func (s *stack) begin() {
 	s.t.Helper()
 	s.must(http.MethodPost, s.admin("/api/v1/projects"), s.key(), `{"name":"`+shop+`"}`, http.StatusCreated)
@@ -296,7 +295,7 @@ func (s *stack) begin() {
 	s.token = made.Token
 }
 
-// signIn opens the pages as a person does.
+// signIn signs in on the pages.
 func (s *stack) signIn() {
 	s.t.Helper()
 	form := url.Values{"email": {s.settings["LOGBOOM_BOOTSTRAP_ADMIN_EMAIL"]}, "password": {s.settings["LOGBOOM_BOOTSTRAP_ADMIN_PASSWORD"]}}
@@ -307,7 +306,7 @@ func (s *stack) signIn() {
 	}
 }
 
-// send has every ingest accept a record.
+// send sends a record to every ingest.
 func (s *stack) send(what string) {
 	s.t.Helper()
 	for i, id := range s.containers("ingest") {
@@ -322,7 +321,7 @@ func (s *stack) send(what string) {
 	}
 }
 
-// works sends and waits until what was sent can be read.
+// works sends records and waits until they can be read.
 func (s *stack) works(when string) {
 	s.t.Helper()
 	began := time.Now()
@@ -334,7 +333,7 @@ func (s *stack) works(when string) {
 	s.t.Logf("%s: sent and read back after %s", when, time.Since(began).Round(100*time.Millisecond))
 }
 
-// stored is what can be read now.
+// stored returns the records that can be read now.
 func (s *stack) stored() []line {
 	text, err := s.ask(http.MethodGet, s.admin("/api/v1/projects/"+shop+"/logs?limit=1000"), s.key(), "", http.StatusOK)
 	var answer struct {

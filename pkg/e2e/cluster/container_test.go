@@ -15,21 +15,21 @@ import (
 	"github.com/testcontainers/testcontainers-go/wait"
 )
 
-// patience bounds what a test waits for on a busy machine; it is no claim
-// about how long anything takes.
+// patience bounds each wait on a busy machine. It does not say how long anything
+// usually takes.
 const patience = 90 * time.Second
 
-// box is a container that faults can be done to.
+// box is a container on which faults can be inflicted.
 type box struct {
 	t      testing.TB
 	name   string
 	docker *client.Client
 	inner  testcontainers.Container
-	links  map[string][]string // networks that it is on, with its names there
+	links  map[string][]string // its networks, with its names in them
 }
 
-// launch starts a container with a name on the networks. What it printed is
-// shown where the test fails.
+// launch starts a container with a name in the networks. If the test fails, its
+// output is printed.
 func (c *cluster) launch(name, image string, links map[string][]string, options ...testcontainers.ContainerCustomizer) *box {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
@@ -57,14 +57,14 @@ func names(links map[string][]string) []string {
 	return all
 }
 
-// discard removes the container and, after a failure, shows its last lines.
+// discard removes the container. After a failure it prints its last lines.
 func (b *box) discard() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if b.t.Failed() {
-		b.t.Logf("%s printed at last:\n%s", b.name, b.tail(ctx))
+		b.t.Logf("the last lines of %s:\n%s", b.name, b.tail(ctx))
 	}
-	_ = b.inner.Terminate(ctx, testcontainers.StopTimeout(0)) // a replaced one is gone already
+	_ = b.inner.Terminate(ctx, testcontainers.StopTimeout(0)) // a replaced container is gone already
 }
 
 func (b *box) tail(ctx context.Context) []byte {
@@ -73,11 +73,11 @@ func (b *box) tail(ctx context.Context) []byte {
 		return []byte(err.Error())
 	}
 	defer logs.Close()
-	text, _ := io.ReadAll(logs) // what there is of it
+	text, _ := io.ReadAll(logs) // as much as exists
 	return text[max(0, len(text)-4000):]
 }
 
-// do fails the test where Docker refuses.
+// do fails the test if Docker refuses.
 func (b *box) do(what string, act func(ctx context.Context, id string) error) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -87,8 +87,8 @@ func (b *box) do(what string, act func(ctx context.Context, id string) error) {
 	}
 }
 
-// kill ends it without a chance to clean up, and waits until Docker has seen
-// its end: to start what still counts as running does nothing.
+// kill kills the container and waits until Docker has noticed its end, because
+// starting a container that counts as running has no effect.
 func (b *box) kill() {
 	b.t.Helper()
 	b.do("kill", func(ctx context.Context, id string) error {
@@ -105,7 +105,7 @@ func (b *box) kill() {
 	})
 }
 
-// start starts it again, with the data that it had.
+// start starts the container again with its data.
 func (b *box) start() {
 	b.t.Helper()
 	b.do("start", func(ctx context.Context, id string) error {
@@ -130,7 +130,7 @@ func (b *box) resume() {
 	})
 }
 
-// cut takes it off a network: nothing reaches it there, and nothing is told.
+// cut disconnects the container from a network without closing connections.
 func (b *box) cut(name string) {
 	b.t.Helper()
 	b.do("cut off", func(ctx context.Context, id string) error {
@@ -139,7 +139,7 @@ func (b *box) cut(name string) {
 	})
 }
 
-// join puts it back.
+// join connects the container again.
 func (b *box) join(name string) {
 	b.t.Helper()
 	b.do("join", func(ctx context.Context, id string) error {
@@ -150,7 +150,7 @@ func (b *box) join(name string) {
 	})
 }
 
-// retire asks it to stop, checks that it did so cleanly, and removes it.
+// retire stops the container, checks its exit code and removes it.
 func (b *box) retire() {
 	b.t.Helper()
 	b.do("stop", func(ctx context.Context, id string) error {
@@ -171,8 +171,8 @@ func (b *box) retire() {
 	})
 }
 
-// address is where a port of it is reached from here; it changes when the
-// container starts again. Empty while it has none.
+// address is the address of a container's port on this machine, or "" while it has
+// none. It changes when the container is restarted.
 func (b *box) address(port string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -183,15 +183,15 @@ func (b *box) address(port string) string {
 	return net.JoinHostPort("127.0.0.1", mapped.Port())
 }
 
-// confined is how our own processes run: as nobody, without capabilities, over
-// a root that cannot be written to.
+// confined makes a process run without root, without capabilities and with a
+// read-only root file system.
 func confined(host *container.HostConfig) {
 	host.ReadonlyRootfs = true
 	host.CapDrop = []string{"ALL"}
 	host.SecurityOpt = []string{"no-new-privileges"}
 }
 
-// ready waits until a process says that it is ready for work.
+// ready waits until a process reports that it is ready.
 func ready() wait.Strategy {
 	return wait.ForHTTP("/readyz").WithPort("9100/tcp").WithStartupTimeout(patience)
 }

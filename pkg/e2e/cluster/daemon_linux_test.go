@@ -17,16 +17,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// again runs this test binary anew in a network namespace of its own, where a
-// daemon's bridges and firewall rules are nobody else's, and is its exit code.
+// again runs this test binary again in a new network namespace, so that the
+// daemon's bridges and firewall rules affect nothing else. It returns the exit
+// code.
 func again() (int, error) {
 	if os.Getuid() != 0 {
 		return 1, errors.New("no Docker daemon answers, and only root may start one: start Docker, or run the tests as root")
 	}
 	if _, err := exec.LookPath("dockerd"); err != nil {
-		return 1, errors.New("no Docker daemon answers and there is none to start: apt-get install docker.io")
+		return 1, errors.New("no Docker daemon answers and dockerd is not installed: apt-get install docker.io")
 	}
-	runtime.LockOSThread() // a parent's death is that of the thread that started its child
+	runtime.LockOSThread() // the death signal follows the thread that started the child
 	command := exec.Command("/proc/self/exe", os.Args[1:]...)
 	command.Env = append(os.Environ(), inside+"=1")
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -39,14 +40,14 @@ func again() (int, error) {
 	return 0, err
 }
 
-// daemon is a dockerd of the tests' own.
+// daemon is a dockerd that the tests have started.
 type daemon struct {
 	folder  string
 	command *exec.Cmd
 	ended   chan struct{} // closed once it has ended
 }
 
-// raiseLoopback turns this namespace's loopback on: a new one has it down.
+// raiseLoopback enables loopback, which is disabled in a new namespace.
 func raiseLoopback() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -64,7 +65,7 @@ func raiseLoopback() error {
 	return nil
 }
 
-// startDaemon starts one in this network namespace and waits until it answers.
+// startDaemon starts a daemon in this network namespace and waits until it answers.
 func startDaemon() (*daemon, error) {
 	if err := raiseLoopback(); err != nil {
 		return nil, err
@@ -80,11 +81,11 @@ func startDaemon() (*daemon, error) {
 	return d, os.Setenv("DOCKER_HOST", "unix://"+d.socket())
 }
 
-// start starts dockerd. One that ends before it has answered is started again,
-// twice: it gives its containerd 15 seconds, which is little where the machine
-// stands still.
+// start starts dockerd. If it ends before it has answered, it is started again,
+// twice: it waits only 15 seconds for its containerd, which is too short if the
+// machine is paused.
 func (d *daemon) start() (err error) {
-	// Whatever this machine's own dockerd is told is not for this one.
+	// The machine's own configuration of dockerd must not apply here.
 	if err := os.WriteFile(filepath.Join(d.folder, "daemon.json"), []byte("{}"), 0o600); err != nil {
 		return err
 	}
@@ -107,9 +108,9 @@ func (d *daemon) launch() error {
 		return err
 	}
 	defer log.Close()
-	// The containerd of a dockerd that gave it up still looks alive where init
-	// does not bury orphans, and would be waited for.
-	_ = os.Remove(filepath.Join(d.folder, "exec/containerd/containerd.pid")) // there is none, as a rule
+	// If a dockerd has given its containerd up, and init does not reap orphans, the
+	// old containerd still seems to run and dockerd would wait for it.
+	_ = os.Remove(filepath.Join(d.folder, "exec/containerd/containerd.pid")) // usually there is none
 	command := exec.Command("dockerd", "--config-file", filepath.Join(d.folder, "daemon.json"),
 		"--data-root", filepath.Join(d.folder, "data"), "--exec-root", filepath.Join(d.folder, "exec"),
 		"-p", filepath.Join(d.folder, "pid"), "-H", "unix://"+d.socket())
@@ -128,8 +129,8 @@ func (d *daemon) launch() error {
 	return nil
 }
 
-// answers waits until dockerd answers a request or has ended: it listens before
-// it can do anything.
+// answers waits until dockerd answers a request or has ended. dockerd listens
+// before it can answer.
 func (d *daemon) answers() error {
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", d.socket())
@@ -160,7 +161,7 @@ func (d *daemon) log() []byte {
 
 func (d *daemon) socket() string { return filepath.Join(d.folder, "docker.sock") }
 
-// stop ends the daemon, and its containers with it, and removes what it left.
+// stop ends the daemon and its containers and removes their files.
 func (d *daemon) stop() error {
 	if d.command != nil {
 		_ = d.command.Process.Signal(syscall.SIGTERM) // it may have ended already
@@ -177,7 +178,7 @@ func (d *daemon) stop() error {
 	}
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], d.folder+"/") {
-			_ = syscall.Unmount(fields[1], syscall.MNT_DETACH) // what stays shows in the next line
+			_ = syscall.Unmount(fields[1], syscall.MNT_DETACH) // what stays mounted fails in the next line
 		}
 	}
 	// Processes of a dockerd that was killed may still write while they end.

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// processes are the images of our own that the tests need.
+// processes are the Logboom images that the tests need.
 var processes = []string{"ingest", "writer", "notifier", "admin"}
 
-// images are names of images that are there.
+// images are the names of existing images.
 type images struct {
 	nats, redis, clickhouse string
-	localTables             bool // the embedded engine in place of a ClickHouse server
+	localTables             bool // the embedded engine instead of a ClickHouse server
 }
 
-// prepare builds our images, and of the engines' those that are not given.
+// prepare builds the images of Logboom, and those of engines that no setting names.
 func prepare(t *testing.T) images {
 	t.Helper()
 	wanted := slices.Clone(processes)
@@ -41,7 +41,7 @@ func prepare(t *testing.T) images {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	if deadline, ok := t.Deadline(); ok { // a build from nothing takes minutes; what it printed is still told then
+	if deadline, ok := t.Deadline(); ok { // a first build takes minutes; its output is still printed then
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Minute))
 		defer cancel()

@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// Of the load: enough that every fault meets requests under way, and little
-// enough that every record is read back one by one.
+// The size of the load: large enough that each fault meets requests in progress,
+// and small enough that each record can be read back.
 const (
 	senders       = 4
 	recordsOfBody = 10
-	bodyEvery     = 100 * time.Millisecond // of one sender
+	bodyEvery     = 100 * time.Millisecond // for each sender
 )
 
 func sha256Hex(text string) string {
@@ -29,8 +29,8 @@ func sha256Hex(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// load sends bodies until it is stopped, and each body until it is accepted:
-// to another ingest, under the same key, so that it may be stored only once.
+// load sends bodies until it is stopped. It repeats each body, to another ingest
+// with the same key, until it is accepted, so each may be stored only once.
 type load struct {
 	c       *cluster
 	client  *http.Client
@@ -52,7 +52,7 @@ func (c *cluster) startLoad() *load {
 	return l
 }
 
-// stop ends the load once each body under way is accepted.
+// stop ends the load once each body in progress is accepted.
 func (l *load) stop() {
 	l.cancel()
 	l.running.Wait()
@@ -98,7 +98,7 @@ func (l *load) deliver(sender, n int) bool {
 	return false
 }
 
-// post tries one of the ingest processes, each attempt the next one.
+// post sends to one ingest process; each attempt uses the next one.
 func (l *load) post(attempt int, key string, body []byte) bool {
 	all := l.c.of("ingest")
 	if len(all) == 0 {
@@ -106,7 +106,7 @@ func (l *load) post(attempt int, key string, body []byte) bool {
 	}
 	request, err := http.NewRequest(http.MethodPost, "http://"+all[attempt%len(all)].address("8080/tcp")+"/v1/logs/"+shop, bytes.NewReader(body))
 	if err != nil {
-		return false // it has no address at this moment
+		return false // it has no address now
 	}
 	request.Header.Set("Authorization", "Bearer "+l.c.token)
 	request.Header.Set("Idempotency-Key", key)
@@ -119,7 +119,7 @@ func (l *load) post(attempt int, key string, body []byte) bool {
 	return err == nil && response.StatusCode == http.StatusAccepted
 }
 
-// total is how many records were accepted so far.
+// total returns the number of records accepted so far.
 func (l *load) total() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +132,7 @@ type line struct {
 	Data string `json:"data"`
 }
 
-// page asks any admin for a page of logs.
+// page reads a page of logs from any admin.
 func (c *cluster) page(query url.Values) (lines []line, next string, err error) {
 	client := http.Client{Timeout: 20 * time.Second}
 	defer client.CloseIdleConnections()
@@ -166,7 +166,7 @@ func (b *box) page(client *http.Client, query url.Values) (lines []line, next st
 	return answer.Logs, answer.Next, err
 }
 
-// stored reads every record back.
+// stored reads all records back.
 func (c *cluster) stored() ([]line, error) {
 	var all []line
 	for query := (url.Values{"limit": {"1000"}}); ; {
@@ -182,8 +182,8 @@ func (c *cluster) stored() ([]line, error) {
 	}
 }
 
-// flows waits until what is sent from now on is accepted and readable again:
-// the system has come back from what was done to it.
+// flows waits until records sent from now on are accepted and readable: the system
+// has recovered from the fault.
 func (l *load) flows(t testing.TB, n int) {
 	t.Helper()
 	probe := fmt.Sprintf("probe %d", n)
@@ -205,11 +205,11 @@ func (l *load) flows(t testing.TB, n int) {
 		}
 		return false
 	}) {
-		t.Fatalf("what was accepted was not readable within %s", patience)
+		t.Fatalf("accepted records were not readable within %s", patience)
 	}
 }
 
-// eventually asks again and again until patience ends.
+// eventually checks a condition until patience ends.
 func eventually(ask func() bool) bool {
 	for deadline := time.Now().Add(patience); ; {
 		if ask() {
@@ -222,12 +222,12 @@ func eventually(ask func() bool) bool {
 	}
 }
 
-// verdict is how what is stored differs from what was accepted.
+// verdict is the difference between stored and accepted records.
 type verdict struct {
 	missing, doubled, strange int
 }
 
-// judge compares; probes are passed over.
+// judge compares stored and accepted records. It ignores probes.
 func judge(accepted []string, stored []line) verdict {
 	times := map[string]int{}
 	for _, one := range stored {
@@ -248,9 +248,9 @@ func judge(accepted []string, stored []line) verdict {
 	return v
 }
 
-// settle stops the load and checks that each accepted record is stored exactly
-// once, and nothing else is.
-func (l *load) settle(t testing.TB) {
+// finish stops the load and checks that each accepted record is stored exactly once
+// and that nothing else is stored.
+func (l *load) finish(t testing.TB) {
 	t.Helper()
 	l.stop()
 	v := verdict{missing: len(l.accepted)}
@@ -267,7 +267,7 @@ func (l *load) settle(t testing.TB) {
 	}
 }
 
-// Were the judge blind, every count would be right.
+// judge must find differences, or every count would seem right.
 func TestJudgeSeesLostDoubledAndStrangeRecords(t *testing.T) {
 	accepted := []string{"record 1", "record 2", "record 3"}
 	stored := func(texts ...string) (lines []line) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// inside tells the tests that they run in a network namespace of their own.
+// inside is set if the tests run in their own network namespace.
 const inside = "LOGBOOM_TEST_IN_NAMESPACE"
 
 func TestMain(m *testing.M) {
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // run finds or starts a Docker daemon for the tests.
 func run(m *testing.M) (code int, err error) {
 	for name, value := range map[string]string{
-		"TESTCONTAINERS_RYUK_DISABLED": "true", // its image may not be had; the tests clean up themselves
+		"TESTCONTAINERS_RYUK_DISABLED": "true", // its image may not be available; the tests clean up themselves
 		"TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
 	} {
 		if err := os.Setenv(name, value); err != nil {
@@ -45,11 +45,11 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// answers tells whether a Docker daemon listens where its clients look.
+// answers reports whether a Docker daemon listens at the usual address.
 func answers() bool {
 	host := os.Getenv("DOCKER_HOST")
 	if host != "" && !strings.HasPrefix(host, "unix://") {
-		return true // said so on purpose; a wrong one shows at the first use
+		return true // set explicitly; a wrong address fails at the first use
 	}
 	socket := strings.TrimPrefix(host, "unix://")
 	if socket == "" {

@@ -23,19 +23,19 @@ const (
 	shop     = "shop"
 )
 
-// cluster is Logboom with its engines, running in containers.
+// cluster is Logboom with its engines in containers.
 type cluster struct {
 	t      testing.TB
 	docker *client.Client
 	images images
 	inner  string // the network of processes and engines
-	outer  string // the one that we reach processes over
+	outer  string // the network over which the tests reach processes
 	token  string
 
 	nats, redis, clickhouse *box
 
 	mu      sync.Mutex
-	running map[string][]*box // our processes, by kind
+	running map[string][]*box // the processes, by kind
 	made    int
 }
 
@@ -74,7 +74,7 @@ func newNetwork(t *testing.T) string {
 	return made.Name
 }
 
-// startEngines starts them with the users and settings of deploy/engines.
+// startEngines starts the engines with the users and settings of deploy/engines.
 func (c *cluster) startEngines() {
 	passwords := map[string]string{}
 	for _, user := range []string{"ADMIN", "INGEST", "WRITER", "NOTIFIER", "READER"} {
@@ -105,7 +105,7 @@ func (c *cluster) startEngines() {
 	c.clickhouse = c.launch("clickhouse", c.images.clickhouse, inside("clickhouse"), options...)
 }
 
-// file is one of deploy/engines, put where the engine looks for it.
+// file is a file of deploy/engines at the path where the engine reads it.
 func (c *cluster) file(name, path string, change *strings.Replacer) testcontainers.ContainerFile {
 	text, err := os.ReadFile("../../../deploy/engines/" + name)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *cluster) file(name, path string, change *strings.Replacer) testcontaine
 	return testcontainers.ContainerFile{Reader: strings.NewReader(change.Replace(string(text))), ContainerFilePath: path, FileMode: 0o644}
 }
 
-// environment is what a process is told: its own user of each engine.
+// environment returns a process's settings, with its own user of each engine.
 func (c *cluster) environment(kind string) map[string]string {
 	tables := "http://logboom_" + kind + ":" + password + "@clickhouse:8123/logboom"
 	if c.images.localTables {
@@ -137,7 +137,7 @@ func (c *cluster) environment(kind string) map[string]string {
 	return environment
 }
 
-// add starts one more of a kind of process.
+// add starts one more process of a kind.
 func (c *cluster) add(kind string) *box {
 	c.t.Helper()
 	c.mu.Lock()
@@ -153,14 +153,14 @@ func (c *cluster) add(kind string) *box {
 	return b
 }
 
-// of are the processes of a kind, the oldest first.
+// of returns the processes of a kind, the oldest first.
 func (c *cluster) of(kind string) []*box {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.running[kind])
 }
 
-// remove retires a process.
+// remove stops and removes a process.
 func (c *cluster) remove(kind string, b *box) {
 	c.t.Helper()
 	c.mu.Lock()

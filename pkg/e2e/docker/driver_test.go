@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// long is the number of the line that is 40 KiB long. Docker's own driver cuts
-// it, and its pieces can be put together only where one request has them all, so
-// it is far from the 1000th, after which a request ends.
+// long is the number of the line that is 40 KiB long. Docker's driver cuts it. The
+// pieces can be joined only if one request contains all of them, so the line is far
+// from the 1000th, after which a request ends.
 const long = 203
 
-// whole runs a container to its end and checks that all it printed arrived as
-// what it is, and that docker logs shows it too.
+// whole runs a container to its end and checks that all its output arrived
+// unchanged and that docker logs shows it too.
 func (w *shared) whole(t *testing.T, driver []string, application string, arguments ...string) []line {
 	t.Helper()
 	const n = 1500
@@ -45,7 +45,7 @@ func (w *shared) whole(t *testing.T, driver []string, application string, argume
 	return all
 }
 
-// described checks what a line says of its container.
+// described checks the container's properties in a line.
 func described(t *testing.T, all []line) {
 	t.Helper()
 	for i, one := range all {
@@ -69,9 +69,9 @@ func TestBuiltInDriverDeliversEachLineOnce(t *testing.T) {
 		described(t, w.whole(t, options("tag=packed", "splunk-gzip=true"), "packed"))
 	})
 	t.Run("raw", func(t *testing.T) {
-		// What raw sends is one text: tag, attributes and line together. Docker
-		// builds it in one buffer for both outputs of a container, where a line
-		// of stderr may overwrite one of stdout, so this one has only stdout.
+		// The format raw sends tag, attributes and line as one text. Docker builds it
+		// in one buffer for both outputs of a container, so a line of stderr may
+		// overwrite one of stdout. This container prints only to stdout.
 		if all := w.whole(t, options("tag=raw", "splunk-format=raw"), "bootstrap", "-stderr-every=0"); !strings.HasPrefix(all[0].Data, "raw team=shop line 00000001") {
 			t.Errorf("%+v", all[0])
 		}
@@ -94,7 +94,7 @@ func TestPluginDeliversEachLineOnce(t *testing.T) {
 	}
 }
 
-// A line that is longer than a record may be comes in parts that say so.
+// A line longer than a record arrives in marked parts.
 func TestPluginCutsAndMarksAnEndlessLine(t *testing.T) {
 	w := need(t)
 	since := time.Now()
@@ -149,7 +149,7 @@ func TestPluginLosesNothingWhileLogboomIsAway(t *testing.T) {
 	since := time.Now()
 	w.logboom.stop()
 	id := w.engine.run(t, w.logboom.options("collector", "collector", "tag=away"), "-lines=3000", "-every=500us")
-	w.engine.end(t, id, 3000) // it ran to its end although nobody took its lines
+	w.engine.end(t, id, 3000) // it ended although no process received its lines
 	if err := w.logboom.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -165,14 +165,14 @@ func TestKilledPluginLosesAndDoublesNothing(t *testing.T) {
 	w.logboom.await(t, since, 4000)
 }
 
-// After a restart of dockerd, whether it was asked to or killed, all that it
-// had passed on is delivered: as many lines as its own copy has, or one more.
+// After dockerd was stopped or killed and restarted, all lines that it had read are
+// delivered: as many as its own copy has, or one more.
 func TestRestartedEngineLosesNothingThatThePluginHadRead(t *testing.T) {
 	w := need(t)
 	for name, signal := range map[string]syscall.Signal{"asked": syscall.SIGTERM, "killed": syscall.SIGKILL} {
 		t.Run(name, func(t *testing.T) {
 			since := time.Now()
-			w.logboom.stop() // so that all is in the spool
+			w.logboom.stop() // so that all lines are in the spool
 			id := w.engine.run(t, w.logboom.options("collector", "collector", "tag="+name), "-every=1ms")
 			eventually(t, "it has printed something", func() bool { return w.engine.printed(t, id) > 500 })
 			w.engine.signal(signal)
@@ -193,9 +193,8 @@ func TestRestartedEngineLosesNothingThatThePluginHadRead(t *testing.T) {
 	}
 }
 
-// gapless checks that of each output all lines up to its last are there, each
-// once. dockerd reads the two apart: when it is killed, what it had read of one
-// may be behind what it had of the other.
+// gapless checks that all lines up to the last of each output arrived once. dockerd
+// reads the two outputs separately, so a kill may cut them at different lines.
 func gapless(t *testing.T, all []line) {
 	t.Helper()
 	stdout, stderr := 0, 0
@@ -217,8 +216,8 @@ func gapless(t *testing.T, all []line) {
 
 func TestStopIsNotDelayedByAnOutage(t *testing.T) {
 	w := need(t)
-	// The least of some: a delay that is the plugin's is in each of them, one of
-	// a busy machine is not.
+	// The smallest of several delays: each contains the plugin's own delay, but not
+	// each that of a busy machine.
 	stop := func(driver []string) time.Duration {
 		least := time.Duration(math.MaxInt64)
 		for range 3 {
@@ -244,7 +243,7 @@ func TestStopIsNotDelayedByAnOutage(t *testing.T) {
 
 func TestCollectorServesALegacySocket(t *testing.T) {
 	w := need(t)
-	name := fmt.Sprintf("collector-%d", os.Getpid()) // another's socket is left alone
+	name := fmt.Sprintf("collector-%d", os.Getpid()) // does not replace an existing socket
 	socket := filepath.Join("/run/docker/plugins", name+".sock")
 	command := exec.Command(filepath.Join(w.folder, "plugin", "rootfs", "collector"), "--socket="+socket, "--spool-dir="+filepath.Join(t.TempDir(), "spool"))
 	command.Stderr = os.Stderr
@@ -253,7 +252,7 @@ func TestCollectorServesALegacySocket(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM) // it may have ended already
-		_ = command.Wait()                          // its output says how
+		_ = command.Wait()                          // its output says why
 	})
 	eventually(t, "it answers on its socket", func() bool {
 		conn, err := net.Dial("unix", socket)

@@ -20,13 +20,13 @@ import (
 	"time"
 )
 
-// patience bounds every wait on a busy machine; it is no claim about how long
-// anything takes.
+// patience bounds each wait on a busy machine. It does not say how long anything
+// usually takes.
 const patience = 2 * time.Minute
 
 const image = "local/chatty:test"
 
-// engine is a dockerd of this package's own.
+// engine is a dockerd that this package has started.
 type engine struct {
 	folder  string
 	command *exec.Cmd
@@ -35,7 +35,7 @@ type engine struct {
 
 func newEngine(folder string) (*engine, error) {
 	e := &engine{folder: folder}
-	// Whatever this machine's own dockerd is told is not for this one.
+	// The machine's own configuration of dockerd must not apply here.
 	if err := os.WriteFile(e.path("daemon.json"), []byte("{}"), 0o600); err != nil {
 		return nil, err
 	}
@@ -66,9 +66,9 @@ func (e *engine) log() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// start starts dockerd and waits until it answers. One that ends meanwhile is
-// started again, twice: it gives its containerd 15 seconds, which is little
-// where the machine stands still.
+// start starts dockerd and waits until it answers. If dockerd ends before that, it
+// is started again, twice: it waits only 15 seconds for its containerd, which is
+// too short if the machine is paused.
 func (e *engine) start() (err error) {
 	for range 3 {
 		if err = e.launch(); err != nil {
@@ -83,23 +83,23 @@ func (e *engine) start() (err error) {
 
 var errEnded = errors.New("dockerd ended")
 
-// launch starts dockerd. It is stopped when this process ends in whatever way:
-// a signal follows the thread that started it, which therefore stays.
+// launch starts dockerd. The kernel stops dockerd when the thread that started it
+// ends, so that thread is kept until this process ends.
 func (e *engine) launch() error {
 	log, err := os.OpenFile(e.path("dockerd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	// The containerd of a dockerd that was killed ended with it. Where init does
-	// not bury orphans it still looks alive, and would be waited for.
-	_ = os.Remove(e.path("exec/containerd/containerd.pid")) // there is none, as a rule
-	_ = os.Remove(e.path("pid"))                            // of a dockerd that was killed; the number may be another's by now
+	// The containerd of a killed dockerd has ended with it. If init does not reap
+	// orphans, it still seems to run and dockerd would wait for it.
+	_ = os.Remove(e.path("exec/containerd/containerd.pid")) // usually there is none
+	_ = os.Remove(e.path("pid"))                            // left by a killed dockerd; another process may have the number now
 	e.done = make(chan struct{})
 	e.command = exec.Command("dockerd", "--config-file", e.path("daemon.json"), "--data-root", e.path("data"), "--exec-root", e.path("exec"), "-p", e.path("pid"), "-H", "unix://"+e.path("sock"),
 		"--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--shutdown-timeout=5")
 	e.command.Stdout, e.command.Stderr = log, log
 	e.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	started := make(chan error, 1) // one: it is told once
+	started := make(chan error, 1) // capacity 1: sent once
 	go func() {
 		defer close(e.done)
 		defer log.Close()
@@ -130,8 +130,8 @@ func (e *engine) answers() error {
 	}
 }
 
-// signal sends dockerd a signal and waits for its end, which a container that
-// nobody reads from would keep it from.
+// signal sends dockerd a signal and waits for its end. A container whose output
+// nothing reads would prevent that end.
 func (e *engine) signal(signal syscall.Signal) {
 	if e.command.Process == nil {
 		return // it was never started
@@ -145,10 +145,10 @@ func (e *engine) signal(signal syscall.Signal) {
 	}
 }
 
-// try runs the docker command.
+// try runs a docker command.
 func (e *engine) try(args ...string) (string, error) { return e.feed(nil, args...) }
 
-// feed runs the docker command with something to read.
+// feed runs a docker command with input.
 func (e *engine) feed(input io.Reader, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -168,7 +168,7 @@ func (e *engine) docker(t *testing.T, args ...string) string {
 	return out
 }
 
-// load makes the image of one static program.
+// load creates the image with one static program.
 func (e *engine) load() error {
 	program, err := os.ReadFile(e.path("chatty"))
 	if err != nil {
@@ -189,7 +189,7 @@ func (e *engine) load() error {
 	return nil
 }
 
-// run starts a container and gives its id. It is removed at the test's end.
+// run starts a container and returns its ID. It is removed when the test ends.
 func (e *engine) run(t *testing.T, driver []string, arguments ...string) string {
 	t.Helper()
 	args := append([]string{"run", "-d", "--network=none", "--label", "team=shop"}, driver...)
@@ -198,15 +198,15 @@ func (e *engine) run(t *testing.T, driver []string, arguments ...string) string 
 	return id
 }
 
-// printed is how many of a container's lines docker logs shows. Of the last one
-// it may be only the beginning.
+// printed returns how many of a container's lines docker logs shows. The last line
+// may be incomplete.
 func (e *engine) printed(t *testing.T, id string) int {
 	t.Helper()
 	return len(numbered.FindAllString(e.docker(t, "logs", id), -1))
 }
 
-// end ends a container that was asked for n lines: its program keeps the last
-// one until Docker has read the others, of which a short one is the last.
+// end ends a container that prints n lines. Its program prints the last line only
+// when Docker has read the others.
 func (e *engine) end(t *testing.T, id string, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("Docker has read all but the last of %d lines", n), func() bool { return e.printed(t, id) >= n-1 })
@@ -214,11 +214,11 @@ func (e *engine) end(t *testing.T, id string, n int) {
 	e.docker(t, "wait", id)
 }
 
-// remove stops dockerd and takes away what it leaves mounted. Its folders are
-// in the one that TestMain removes.
+// remove stops dockerd and unmounts what it leaves mounted. TestMain removes its
+// folders.
 func (e *engine) remove() {
 	for _, args := range [][]string{{"plugin", "disable", "-f", "collector:latest"}, {"plugin", "rm", "-f", "collector:latest"}} {
-		_, _ = e.try(args...) // it may never have come so far
+		_, _ = e.try(args...) // there may be none
 	}
 	e.signal(syscall.SIGTERM)
 	e.killOrphans()
@@ -240,8 +240,9 @@ func (e *engine) remove() {
 
 var shimID = regexp.MustCompile(`-id\x00([0-9a-f]{64})`)
 
-// killOrphans ends what a dockerd that did not end well has left running: the
-// shims, known by this engine's folder, and what is in their containers' groups.
+// killOrphans kills what a killed dockerd has left running: the shims, identified by
+// this engine's folder, and the processes in the control groups of their
+// containers.
 func (e *engine) killOrphans() {
 	var ids []string
 	processes(func(pid int, command []byte) {
@@ -262,7 +263,7 @@ func (e *engine) killOrphans() {
 
 // processes calls each with every process and its command line.
 func processes(each func(pid int, command []byte)) {
-	entries, _ := os.ReadDir("/proc") // it is there
+	entries, _ := os.ReadDir("/proc") // it always exists
 	for _, entry := range entries {
 		if pid, err := strconv.Atoi(entry.Name()); err == nil {
 			command, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline")) // it may have ended
@@ -271,8 +272,8 @@ func processes(each func(pid int, command []byte)) {
 	}
 }
 
-// pluginProcess is the process of the managed plugin of this engine: its name
-// and the engine's folder among its mounts say that it is.
+// pluginProcess finds the process of this engine's managed plugin by its name and by
+// the engine's folder among its mounts.
 func (e *engine) pluginProcess() (found int, ok bool) {
 	processes(func(pid int, command []byte) {
 		mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid)) // it may have ended
@@ -283,9 +284,9 @@ func (e *engine) pluginProcess() (found int, ok bool) {
 	return found, ok
 }
 
-// killPlugin kills the plugin and waits until dockerd has started it again. To
-// be done once: dockerd gives a plugin up that is killed again before it has
-// seen its socket, which nobody else can see.
+// killPlugin kills the plugin and waits until dockerd has restarted it. Call it only
+// once: dockerd gives up a plugin that is killed again before dockerd has seen its
+// socket, and the tests cannot see when that is.
 func (e *engine) killPlugin(t *testing.T) {
 	t.Helper()
 	var old int
@@ -303,7 +304,7 @@ func (e *engine) killPlugin(t *testing.T) {
 	})
 }
 
-// eventually asks again and again.
+// eventually checks a condition until it is true.
 func eventually(t *testing.T, what string, ask func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

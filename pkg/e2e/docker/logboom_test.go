@@ -20,7 +20,7 @@ import (
 	"github.com/logboom/logboom/pkg/freeport"
 )
 
-// logboom is a standalone on ports that stay the same over a restart.
+// logboom is a standalone whose ports do not change after a restart.
 type logboom struct {
 	folder        string
 	ingest, admin string // addresses, with scheme
@@ -30,7 +30,7 @@ type logboom struct {
 
 func newLogboom(folder string) (*logboom, error) {
 	l := &logboom{folder: folder}
-	for l.ingest == l.admin { // as at first
+	for l.ingest == l.admin { // as initially
 		for _, address := range []*string{&l.ingest, &l.admin} {
 			free, err := freeport.Address()
 			if err != nil {
@@ -57,8 +57,7 @@ func newLogboom(folder string) (*logboom, error) {
 	return l, nil
 }
 
-// start starts it, over the data of the run before, and waits until it is
-// ready.
+// start starts it with the data of the previous run and waits until it is ready.
 func (l *logboom) start() error {
 	log, err := os.OpenFile(filepath.Join(l.folder, "standalone.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -80,7 +79,7 @@ func (l *logboom) start() error {
 		}
 		if time.Now().After(deadline) {
 			l.stop()
-			text, _ := os.ReadFile(log.Name()) // what there is of it
+			text, _ := os.ReadFile(log.Name()) // as much as exists
 			return fmt.Errorf("standalone is not ready:\n%s", text)
 		}
 	}
@@ -91,7 +90,7 @@ func (l *logboom) stop() {
 	_ = l.command.Wait()                          // how it ended is in its log
 }
 
-// options are the log options of a driver that sends here.
+// options returns the log options of a driver that sends to it.
 func (l *logboom) options(driver, prefix string, more ...string) []string {
 	options := []string{"--log-driver=" + driver, "--log-opt", prefix + "-url=" + l.ingest, "--log-opt", prefix + "-token=" + l.token, "--log-opt", "labels=team"}
 	for _, option := range more {
@@ -100,7 +99,7 @@ func (l *logboom) options(driver, prefix string, more ...string) []string {
 	return options
 }
 
-// line is a log as the API answers it, with the number that chatty gave it.
+// line is a log as the API answers it, with the number that chatty printed.
 type line struct {
 	Number      int               `json:"-"`
 	ID          string            `json:"id"`
@@ -115,7 +114,7 @@ type line struct {
 
 var numbered = regexp.MustCompile(`line (\d{8})`)
 
-// lines are the lines that were printed since a time, oldest first.
+// lines returns the lines printed since a time, the oldest first.
 func (l *logboom) lines(t *testing.T, since time.Time) (all []line) {
 	t.Helper()
 	query := url.Values{"limit": {"1000"}, "from": {since.UTC().Format(time.RFC3339Nano)}}
@@ -161,9 +160,9 @@ func (l *logboom) ask(t *testing.T, path string, into any) {
 	}
 }
 
-// await waits until n lines are readable and checks that they are the lines 1
-// to n, each once and in the order of their times: those of stdout among
-// themselves and those of stderr, since dockerd reads the two apart.
+// await waits until n lines are readable and checks that they are the lines 1 to n,
+// each once. The lines of stdout must be in order, and those of stderr too, but
+// dockerd reads the two outputs separately.
 func (l *logboom) await(t *testing.T, since time.Time, n int) (all []line) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d lines are readable", n), func() bool {

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// shared is what all tests use, one after the other.
+// shared is used by all tests, one after the other.
 type shared struct {
-	folder  string // of everything, removed at the end
+	folder  string // of all files, removed at the end
 	engine  *engine
 	logboom *logboom
 }
 
-// world is set by TestMain and nil where it could not be made; why says why.
+// world is set by TestMain. It is nil if its creation failed, for the reason in why.
 var (
 	world *shared
 	why   error
 )
 
 func TestMain(m *testing.M) {
-	folder, err := os.MkdirTemp("", "lb-docker-") // short: a socket's path has 108 bytes
+	folder, err := os.MkdirTemp("", "lb-docker-") // short, because the path of a socket may have only 108 bytes
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -41,8 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// clean removes the folder, as soon as processes that were told to end have done
-// so: what they still write is in nobody's way then.
+// clean removes the folder. It retries while ending processes still write to it.
 func clean(folder string) (err error) {
 	for deadline := time.Now().Add(patience); ; <-time.After(100 * time.Millisecond) {
 		if err = os.RemoveAll(folder); err == nil || time.Now().After(deadline) {
@@ -51,7 +50,7 @@ func clean(folder string) (err error) {
 	}
 }
 
-// newWorld builds what is needed and starts it.
+// newWorld builds and starts what the tests need.
 func newWorld(folder string) (*shared, error) {
 	if os.Getuid() != 0 {
 		return nil, fmt.Errorf("these tests start a Docker Engine of their own, which only root may: sudo go test ./pkg/e2e/docker")
@@ -76,8 +75,8 @@ func newWorld(folder string) (*shared, error) {
 	return &shared{folder, engine, boom}, nil
 }
 
-// build makes the plugin as make does, Logboom as the other tests build it, and
-// the containers' program, which has to do without libraries.
+// build builds the plugin as make does, Logboom as the other tests do, and the
+// containers' program without libraries.
 func build(folder string) error {
 	root, err := filepath.Abs("../../..")
 	if err != nil {

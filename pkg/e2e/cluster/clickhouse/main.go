@@ -1,9 +1,8 @@
-// Command clickhouse serves the embedded engine to other machines, as a
-// ClickHouse server does: it is what the cluster's tests run in a container
-// where no image of ClickHouse can be had.
+// Command clickhouse serves the embedded engine to other machines. The cluster's
+// tests run it in a container if no image of ClickHouse is available.
 //
-// The engine itself listens on loopback alone, on purpose; this passes
-// connections on to it. It is no way to run ClickHouse for anybody.
+// The engine itself listens only on loopback. This command forwards connections to
+// it. It is for tests only.
 package main
 
 import (
@@ -31,8 +30,8 @@ func main() {
 	}
 }
 
-// run starts the engine over the folder that ClickHouse's images use, and
-// serves until ctx ends.
+// run starts the engine with the data folder of ClickHouse's images and serves until
+// ctx ends.
 func run(ctx context.Context) error {
 	e, err := engine.Start(ctx, engine.Config{
 		Library:  os.Getenv("LOGBOOM_CLICKHOUSE_ENGINE"),
@@ -54,7 +53,7 @@ func run(ctx context.Context) error {
 	return e.Stop(context.WithoutCancel(ctx))
 }
 
-// serve passes every connection on, until the listener is closed.
+// serve forwards all connections until the listener is closed.
 func serve(ctx context.Context, listener net.Listener, to string) {
 	var open sync.WaitGroup
 	defer open.Wait()
@@ -67,12 +66,12 @@ func serve(ctx context.Context, listener net.Listener, to string) {
 			fmt.Fprintln(os.Stderr, "clickhouse: accept:", err)
 			continue
 		}
-		open.Go(func() { pass(ctx, client, to) })
+		open.Go(func() { forward(ctx, client, to) })
 	}
 }
 
-// pass copies both ways until either side ends.
-func pass(ctx context.Context, client net.Conn, to string) {
+// forward copies in both directions until either side ends.
+func forward(ctx context.Context, client net.Conn, to string) {
 	defer client.Close()
 	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", to)
 	if err != nil {
@@ -82,10 +81,10 @@ func pass(ctx context.Context, client net.Conn, to string) {
 	defer server.Close()
 	stop := context.AfterFunc(ctx, func() { client.Close(); server.Close() })
 	defer stop()
-	done := make(chan struct{}, 2) // one for each direction, neither of which waits
+	done := make(chan struct{}, 2) // capacity 2: one for each direction, so neither blocks
 	for _, way := range [][2]net.Conn{{server, client}, {client, server}} {
 		go func() {
-			_, _ = io.Copy(way[0], way[1]) // the end of a connection, however it comes
+			_, _ = io.Copy(way[0], way[1]) // any error ends the connection
 			done <- struct{}{}
 		}()
 	}

@@ -1,10 +1,9 @@
-// Command chatty is the program inside the tests' containers: it prints
-// numbered lines until it is told to stop.
+// Command chatty is the program in the tests' containers. It prints numbered lines
+// until it receives a signal.
 //
-// Where it is asked for a number of lines, it keeps the last one until it is
-// told. What a newcomer would get wrong: a container that just ends may lose
-// lines, because Docker reads what one has printed for two seconds after its
-// end and no longer, which is little on a busy machine.
+// If it prints a given number of lines, it prints the last one only after the
+// signal. Docker reads the output of a container for only two seconds after its
+// end, so a container that simply ends may lose lines on a busy machine.
 package main
 
 import (
@@ -25,7 +24,7 @@ func main() {
 	asJSON := flag.Bool("json", false, "print objects with a message and a level")
 	stderrEvery := flag.Int("stderr-every", 10, "of so many lines the last goes to stderr; 0: none")
 	flag.Parse()
-	stop := make(chan os.Signal, 1) // one: the first is enough
+	stop := make(chan os.Signal, 1) // capacity 1: the first signal is enough
 	signal.Notify(stop, syscall.SIGTERM)
 	for n := 1; ; n++ {
 		if n == *count {
