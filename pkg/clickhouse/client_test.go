@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/query"
 	"github.com/logboom/logboom/pkg/record"
 )
 
@@ -149,16 +150,13 @@ func dropDatabase(t *testing.T, client *Client) {
 // they name and those that are given to them.
 func TestStatementsHaveExactlyTheirParameters(t *testing.T) {
 	t.Parallel()
-	checked, err := Query{Project: project}.check(record.KindLog)
-	if err != nil {
-		t.Fatal(err)
-	}
 	scoped := func(more ...string) []string {
-		return slices.Sorted(slices.Values(append(namesOf(namedScope(checked.scope)), more...)))
+		_, arguments := allTimes(project, query.Query{}).statement("logs")
+		return slices.Sorted(slices.Values(append(namesOf(arguments), more...)))
 	}
 	given := map[string][]string{
-		"logs":   scoped(namesOf(checked.arguments())...),
-		"events": scoped(namesOf(checked.arguments())...),
+		"logs":   scoped(namesOf(newest.arguments(1))...),
+		"events": scoped(namesOf(newest.arguments(1))...),
 
 		"histogram":      scoped("width"),
 		"facets":         scoped("limit"),
@@ -191,7 +189,8 @@ func TestStatementsHaveExactlyTheirParameters(t *testing.T) {
 	parameter := regexp.MustCompile(`\{(\w+):[\w()]+\}`)
 	for name, want := range given {
 		names := map[string]bool{}
-		for _, match := range parameter.FindAllStringSubmatch(statement(name), -1) {
+		text, _ := allTimes(project, query.Query{}).statement(name)
+		for _, match := range parameter.FindAllStringSubmatch(text, -1) {
 			names[match[1]] = true
 		}
 		if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, want) {
@@ -219,11 +218,12 @@ func TestArgumentsOfAPage(t *testing.T) {
 		Project: project, From: time.Unix(0, noon), To: time.Unix(0, noon+10), Filter: quoted(t, "x"),
 		Limit: 7, Cursor: cursor(record.KindLog, project, position{noon + 5, record.RowID{Shard: 1, Seq: 2, Idx: 3}}),
 	}
-	checked, err := q.check(record.KindLog)
+	s, before, limit, err := q.check(record.KindLog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprint(append(namedScope(checked.scope), checked.arguments()...))
+	_, arguments := s.statement("logs")
+	got := fmt.Sprint(append(arguments, before.arguments(limit+1)...))
 	want := fmt.Sprintf("[{project %s} {first %d} {last %d} {q0 x} {at_time %d} {at_shard 1} {at_seq 2} {at_idx 3} {limit 8}]",
 		project, noon, noon+5, noon+5)
 	if got != want {

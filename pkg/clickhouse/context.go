@@ -17,10 +17,10 @@ import (
 // MaxContext bounds the logs on either side of one.
 const MaxContext = 500
 
-// ErrNoLog is an id that no log of the project has.
+// ErrNoLog is the error of an ID that no log of the project has.
 var ErrNoLog = errors.New("no such log")
 
-// ContextQuery asks what stood around a log.
+// ContextQuery asks for a log and its neighbours.
 type ContextQuery struct {
 	Project       string
 	ID            record.RowID
@@ -28,23 +28,23 @@ type ContextQuery struct {
 }
 
 // LogContext is a log and what its application wrote on its host before and
-// after it, the oldest first.
+// after it, oldest first.
 type LogContext struct {
 	Before []StoredLog `json:"before"`
 	Log    StoredLog   `json:"log"`
 	After  []StoredLog `json:"after"`
 }
 
-// Context finds a log and its neighbours. The error is ErrNoLog where there is
-// none of that id; others are as those of Logs.
+// Context reads a log and its neighbours. The error is ErrNoLog where the
+// project has no log of that ID; others are those of Logs.
 func (c *Client) Context(ctx context.Context, q ContextQuery) (LogContext, error) {
 	for field, n := range map[string]int{"before": q.Before, "after": q.After} {
 		if n < 0 || n > MaxContext {
-			return LogContext{}, &InvalidError{field, fmt.Sprintf("%d is not within 0 to %d", n, MaxContext)}
+			return LogContext{}, &InvalidError{field, fmt.Sprintf("%d is not between 0 and %d", n, MaxContext)}
 		}
 	}
-	s := everything(q.Project, query.Query{})
-	found, err := c.readLogs(ctx, "context_at", s, position{id: q.ID}.arguments())
+	s := allTimes(q.Project, query.Query{})
+	found, err := c.readLogs(ctx, "context_at", s, position{id: q.ID}.arguments(1))
 	if err != nil {
 		return LogContext{}, err
 	}
@@ -52,39 +52,30 @@ func (c *Client) Context(ctx context.Context, q ContextQuery) (LogContext, error
 		return LogContext{}, fmt.Errorf("log %s: %w", q.ID, ErrNoLog)
 	}
 	around := LogContext{Log: found[0]}
+	// The primary key understands a bound of the time, but not the comparison of
+	// tuples.
+	before, after := s, s
+	before.last, after.first = around.Log.Timestamp.UnixNano(), around.Log.Timestamp.UnixNano()
+	neighbours := func(ctx context.Context, name string, s scope, limit int) ([]StoredLog, error) {
+		arguments := append(around.Log.position().arguments(limit), ch.Named("application", around.Log.Application), ch.Named("host", around.Log.Host))
+		return c.readLogs(ctx, name, s, arguments)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		around.Before, err = c.neighbours(ctx, "context_before", s.until(found[0]), found[0], q.Before)
+		around.Before, err = neighbours(ctx, "context_before", before, q.Before)
 		slices.Reverse(around.Before)
 		return err
 	})
 	group.Go(func() (err error) {
-		around.After, err = c.neighbours(ctx, "context_after", s.since(found[0]), found[0], q.After)
+		around.After, err = neighbours(ctx, "context_after", after, q.After)
 		return err
 	})
 	err = group.Wait()
 	return around, err
 }
 
-// until and since bound the time as well, because the primary key understands
-// that and not the comparison of tuples.
-func (s scope) until(l StoredLog) scope {
-	s.last = l.Timestamp.UnixNano()
-	return s
-}
-
-func (s scope) since(l StoredLog) scope {
-	s.first = l.Timestamp.UnixNano()
-	return s
-}
-
-// neighbours reads up to n logs on one side of l.
-func (c *Client) neighbours(ctx context.Context, name string, s scope, l StoredLog, n int) ([]StoredLog, error) {
-	return c.readLogs(ctx, name, s, append(l.position().arguments(),
-		ch.Named("application", l.Application), ch.Named("host", l.Host), ch.Named("limit", n)))
-}
-
-// readLogs reads all logs of a statement whose own limit bounds them.
+// readLogs reads the logs of a statement that bounds their number itself, up to
+// maxPageBytes of text.
 func (c *Client) readLogs(ctx context.Context, name string, s scope, arguments []any) ([]StoredLog, error) {
 	found, size := []StoredLog{}, 0
 	err := c.read(ctx, name, s, arguments, func(rows driver.Rows) (bool, error) {

@@ -2,10 +2,7 @@ package clickhouse
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/binary"
-	"fmt"
-	"hash/fnv"
 	"math"
 	"slices"
 	"strings"
@@ -13,40 +10,43 @@ import (
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/logboom/logboom/pkg/query"
 )
 
-// DeliveryState is how far a notification has come.
+// DeliveryState is the state of a notification.
 type DeliveryState uint8
 
-// The states, as the table numbers them. Of rows of one time the higher counts.
+// The states, with the numbers of the table. Of rows with the same time the
+// highest state counts.
 const (
 	DeliveryQueued    DeliveryState = 1
-	DeliveryAttempt   DeliveryState = 2 // an attempt failed, another will follow
+	DeliveryAttempt   DeliveryState = 2 // an attempt failed; another will follow
 	DeliveryDelivered DeliveryState = 3
 	DeliveryFailed    DeliveryState = 4 // no other attempt will follow
-	DeliveryCoalesced DeliveryState = 5 // is one of those that a digest counts
+	DeliveryCoalesced DeliveryState = 5 // a digest counts it instead
 )
 
-// stateType is the column's type; the words are those of DeliveryStates.
+// stateType is the type of the column; its words are those of DeliveryStates.
 const stateType = "Enum8('queued' = 1, 'attempt' = 2, 'delivered' = 3, 'failed' = 4, 'coalesced' = 5)"
 
-// DeliveryStates are the states' words, in the order of their numbers.
+// DeliveryStates returns the names of the states, in the order of their numbers.
 func DeliveryStates() []string {
 	return []string{"queued", "attempt", "delivered", "failed", "coalesced"}
 }
 
-// DeliveryRow is a state that a notification entered. A repeated row counts
-// once, since a notification is read as its newest state.
+// DeliveryRow is a state that a notification entered. A row that is inserted
+// twice has no effect, because reads return the newest state.
 type DeliveryRow struct {
-	Project     string `json:"project"` // the project's id
+	Project     string `json:"project"` // the project's ID
 	Time        int64  `json:"time"`    // Unix nanoseconds
-	Event       string `json:"event"`   // the notification's id
+	Event       string `json:"event"`   // the notification's ID
 	Destination string `json:"destination"`
 	Format      string `json:"format"`
-	Attempt     uint16 `json:"attempt"` // from 1; 0 where none was made
+	Attempt     uint16 `json:"attempt"` // from 1; 0 before the first
 
 	State  DeliveryState `json:"state"`
-	Status uint16        `json:"status"` // of the service's answer, 0 without one
+	Status uint16        `json:"status"` // HTTP status of the answer, 0 without an answer
 	Answer string        `json:"answer"`
 	Detail string        `json:"detail"`
 }
@@ -85,7 +85,7 @@ func (c *Client) InsertDeliveries(ctx context.Context, token string, rows []Deli
 	}, len(rows))
 }
 
-// Delivery is a notification as the API shows it: its newest state.
+// Delivery is a notification as the API shows it, in its newest state.
 type Delivery struct {
 	ID          string    `json:"id"`
 	State       string    `json:"state"`
@@ -99,23 +99,23 @@ type Delivery struct {
 	Changed     time.Time `json:"changed"`
 }
 
-// DeliveryQuery asks for a page of a project's notifications, by when they
-// were queued, newest first.
+// DeliveryQuery asks for a page of a project's notifications, the ones queued
+// last first.
 type DeliveryQuery struct {
-	Project  string // the project's id, chosen by whoever checked the right to read it
+	Project  string // the project's ID; the caller has checked the right to read it
 	From, To time.Time
 	State    string // one of DeliveryStates; "": all
 	Limit    int    // at most 1000; 0 means 100
 	Cursor   string
 }
 
-// DeliveryPage is one page of them.
+// DeliveryPage is one page of notifications.
 type DeliveryPage struct {
 	Deliveries []Delivery `json:"deliveries"`
-	Next       string     `json:"next"` // cursor of the next page, "" when this is the last
+	Next       string     `json:"next"` // cursor of the next page, "" on the last page
 }
 
-// Deliveries reads one page.
+// Deliveries reads one page. Its errors are those of Logs.
 func (c *Client) Deliveries(ctx context.Context, q DeliveryQuery) (DeliveryPage, error) {
 	page := DeliveryPage{Deliveries: []Delivery{}}
 	arguments, limit, err := q.arguments()
@@ -138,30 +138,24 @@ func (c *Client) Deliveries(ctx context.Context, q DeliveryQuery) (DeliveryPage,
 	return page, nil
 }
 
-// arguments are the parameters of sql/deliveries.sql. One row more than asked
-// for tells whether another page follows.
+// arguments returns the parameters of sql/deliveries.sql. One row more than the
+// limit tells whether another page follows.
 func (q *DeliveryQuery) arguments() (arguments []any, limit int, err error) {
-	if limit = q.Limit; limit == 0 {
-		limit = defaultLimit
-	}
-	if limit < 0 || limit > maxLimit {
-		return nil, 0, &InvalidError{"limit", fmt.Sprintf("%d is not within 1 to %d", limit, maxLimit)}
+	if limit, err = pageLimit(q.Limit); err != nil {
+		return nil, 0, err
 	}
 	if q.State != "" && !slices.Contains(DeliveryStates(), q.State) {
-		return nil, 0, &InvalidError{"state", "must be one of " + strings.Join(DeliveryStates(), ", ")}
+		return nil, 0, &InvalidError{"state", "it is not one of " + strings.Join(DeliveryStates(), ", ")}
 	}
 	at, event, err := parseDeliveryCursor(q.Project, q.Cursor)
 	if err != nil {
 		return nil, 0, err
 	}
-	to := int64(math.MaxInt64)
-	if !q.To.IsZero() {
-		to = nanoseconds(q.To, 0) - 1
-	}
+	times := newScope(q.Project, q.From, q.To, query.Query{})
 	return []any{
 		ch.Named("project", q.Project),
-		ch.Named("from", nanoseconds(q.From, math.MinInt64)),
-		ch.Named("to", to),
+		ch.Named("from", times.first),
+		ch.Named("to", times.last),
 		ch.Named("before_time", at),
 		ch.Named("before_event", event),
 		ch.Named("state", q.State),
@@ -177,36 +171,24 @@ func scanDelivery(rows driver.Rows) (d Delivery, err error) {
 	return d, err
 }
 
-const deliveryCursorHead = 1 + 8 + 8 // version, time, seal; the event follows
-
-// deliveryCursor is the place of a page's last notification, sealed like the
-// cursors of records.
+// deliveryCursor returns the place of a page's last notification as a cursor.
 func deliveryCursor(project string, at int64, event string) string {
-	raw := binary.BigEndian.AppendUint64([]byte{cursorVersion}, uint64(at))
-	raw = binary.BigEndian.AppendUint64(raw, deliverySeal(project, at, event))
-	return base64.RawURLEncoding.EncodeToString(append(raw, event...))
+	return sealCursor("deliveries", project, append(binary.BigEndian.AppendUint64(nil, uint64(at)), event...))
 }
 
-// lastEvent comes after every notification's id.
+// lastEvent sorts after the ID of every notification.
 const lastEvent = "\xff"
 
 func parseDeliveryCursor(project, text string) (at int64, event string, err error) {
 	if text == "" {
 		return math.MaxInt64, lastEvent, nil
 	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || strings.ContainsAny(text, "\r\n") || len(raw) < deliveryCursorHead || raw[0] != cursorVersion {
-		return 0, "", &InvalidError{"cursor", "not one of ours, take it from the answer's next"}
+	place, err := openCursor("deliveries", project, text)
+	if err != nil {
+		return 0, "", err
 	}
-	at, event = int64(binary.BigEndian.Uint64(raw[1:])), string(raw[deliveryCursorHead:])
-	if binary.BigEndian.Uint64(raw[9:]) != deliverySeal(project, at, event) {
-		return 0, "", &InvalidError{"cursor", "of another list, start again without one"}
+	if len(place) < 8 {
+		return 0, "", &InvalidError{"cursor", notCursor}
 	}
-	return at, event, nil
-}
-
-func deliverySeal(project string, at int64, event string) uint64 {
-	hash := fnv.New64a()
-	_, _ = fmt.Fprintf(hash, "deliveries\x00%s\x00%d\x00%s", project, at, event) // never fails
-	return hash.Sum64()
+	return int64(binary.BigEndian.Uint64(place)), string(place[8:]), nil
 }

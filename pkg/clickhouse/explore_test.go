@@ -24,15 +24,19 @@ func store(tb testing.TB, client *Client, project string, shard uint8, seq uint6
 	}
 }
 
-// TestEveryReadIsOfOneProject holds the statements to the scope: the ones that
-// look at records name the project, and the marks are where read replaces them.
+// TestEveryReadIsOfOneProject checks that the statements that read records for
+// people have the scope's mark behind each table.
 func TestEveryReadIsOfOneProject(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"logs", "events", "histogram", "facets", "facet_pairs", "context_at", "context_before", "context_after", "tail_heads", "tail", "tail_count"} {
 		text := statement(name)
-		for _, part := range []string{"WHERE project = {project:String}\n", "timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')\n", "timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')\n", "AND " + filterMark + "\n"} {
-			if n := strings.Count(text, part); n == 0 || n != strings.Count(text, "FROM logs\n")+strings.Count(text, "FROM events\n") {
-				t.Errorf("sql/%s.sql does not say %q of each table", name, part)
+		if n := strings.Count(text, "WHERE "+scopeMark+"\n"); n == 0 || n != strings.Count(text, "FROM logs\n")+strings.Count(text, "FROM events\n") {
+			t.Errorf("sql/%s.sql does not restrict each table to the scope", name)
+		}
+		sql, _ := allTimes(project, query.All(record.KindLog).AndText("x")).statement(name)
+		for _, part := range []string{"WHERE project = {project:String}\n", "timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')\n", "timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')\n", "AND position(lower(data), {q0:String}) > 0"} {
+			if strings.Count(sql, part) != strings.Count(text, scopeMark) {
+				t.Errorf("sql/%s.sql does not contain %q for each table", name, part)
 			}
 		}
 	}
@@ -204,7 +208,7 @@ func TestTailShowsEachLogOnceInTheOrderOfArrival(t *testing.T) {
 	}
 	follow := func(m TailMark, filter query.Query, limit int) Tailed {
 		t.Helper()
-		m.long = false // however busy the machine is
+		m.slow = false // however busy the machine is
 		got, err := client.Follow(t.Context(), project, filter, m, limit, now)
 		if err != nil {
 			t.Fatal(err)
@@ -253,8 +257,8 @@ func TestTailOfABusyProjectFindsAnotherShardSoon(t *testing.T) {
 	store(t, client, project, 0, 1, noon, line("a1"))
 	store(t, client, project, 1, 501, noon, line("b1"))
 	got := []string{}
-	for mark.looks = 1; mark.looks <= fullLook; {
-		mark.long = true
+	for mark.reads = 1; mark.reads <= fullReadEvery; {
+		mark.slow = true
 		found, err := client.Follow(t.Context(), project, query.Query{}, mark, MaxTail, now)
 		if err != nil {
 			t.Fatal(err)
@@ -273,7 +277,7 @@ func TestTailOfDaysLooksAtTheLastHour(t *testing.T) {
 	if err != nil || m.since != now.Add(-tailReach).UnixNano() {
 		t.Errorf("an old mark looks back to %d, error %v", m.since, err)
 	}
-	m.advance(now)
+	m.forget(now)
 	if m.since != now.Add(-tailSlack).UnixNano() {
 		t.Errorf("it goes on from %d", m.since)
 	}
@@ -299,8 +303,8 @@ func FuzzParseTailMark(f *testing.F) {
 func TestMarksShareNothing(t *testing.T) {
 	t.Parallel()
 	m := TailMark{since: 1}
-	m.reach(record.RowID{Shard: 1, Seq: 5, Idx: 5})
-	list := marked(m.clone(), []StoredLog{{ID: record.RowID{Shard: 1, Seq: 6, Idx: 0}}, {ID: record.RowID{Shard: 0, Seq: 1, Idx: 0}}})
+	m.advance(record.RowID{Shard: 1, Seq: 5, Idx: 5})
+	list := withMarks(m.clone(), []StoredLog{{ID: record.RowID{Shard: 1, Seq: 6, Idx: 0}}, {ID: record.RowID{Shard: 0, Seq: 1, Idx: 0}}})
 	got := []string{m.String(), list[0].Mark.String(), list[1].Mark.String()}
 	if want := []string{"1_1-5-5", "1_1-6-0", "1_0-1-0_1-6-0"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

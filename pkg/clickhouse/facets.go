@@ -16,30 +16,30 @@ const (
 	maxFacetValues = 20 // of a column
 	maxFacetKeys   = 20
 	maxKeyValues   = 10 // of a key
-	// A key that has more than manyValues different ones among the first
-	// sampledPairs pairs is one like a request's id: counting each of its values
-	// would take half a second a million lines, and none would be frequent.
+	// The values of a key with more than manyValues different ones among the first
+	// sampledPairs pairs are not counted: it is like a request ID, counting would
+	// take half a second per million lines, and no value would be frequent.
 	manyValues   = 10_000
 	sampledPairs = 200_000
 )
 
-// FacetQuery asks what the logs of some time are made of. Zero times do not
-// bound.
+// FacetQuery asks for the most frequent values of logs. Zero times do not bound
+// it.
 type FacetQuery struct {
 	Project  string
 	From, To time.Time // From is included, To is not
 	Filter   query.Query
 }
 
-// ValueCount is one value of a field and how many logs have it.
+// ValueCount is a value of a field and the number of logs that have it.
 type ValueCount struct {
 	Value string `json:"value"`
 	Count uint64 `json:"count"`
 }
 
-// KeyFacet is one key of the metadata: how many logs have it, and its most
-// frequent values. None are listed where Many says that there are too many to
-// count, as of a request's id.
+// KeyFacet is a key of the metadata: the number of logs that have it, and its
+// most frequent values. Many says that it has too many values to count them, as a
+// request ID has; then Values is empty.
 type KeyFacet struct {
 	Key    string       `json:"key"`
 	Count  uint64       `json:"count"`
@@ -47,7 +47,7 @@ type KeyFacet struct {
 	Values []ValueCount `json:"values"`
 }
 
-// Facets are the most frequent values, the most frequent first.
+// Facets are the most frequent values of logs, the most frequent first.
 type Facets struct {
 	Total        uint64       `json:"total"` // logs
 	Applications []ValueCount `json:"applications"`
@@ -57,8 +57,8 @@ type Facets struct {
 	Metadata     []KeyFacet   `json:"metadata"`
 }
 
-// Facets counts the values of the columns and of the metadata, exactly. Errors
-// are as those of Logs.
+// Facets counts the values of the columns and of the metadata, exactly. Its
+// errors are those of Logs.
 func (c *Client) Facets(ctx context.Context, q FacetQuery) (Facets, error) {
 	f := Facets{Applications: []ValueCount{}, Severities: []ValueCount{}, Hosts: []ValueCount{}, Sources: []ValueCount{}, Metadata: []KeyFacet{}}
 	s := newScope(q.Project, q.From, q.To, q.Filter)
@@ -69,7 +69,7 @@ func (c *Client) Facets(ctx context.Context, q FacetQuery) (Facets, error) {
 	return f, err
 }
 
-// columnFacets fills everything but the metadata.
+// columnFacets fills in the facets of the columns and the total.
 func (c *Client) columnFacets(ctx context.Context, s scope, f *Facets) error {
 	lists := [...]*[]ValueCount{&f.Applications, &f.Severities, &f.Hosts, &f.Sources}
 	return c.read(ctx, "facets", s, []any{ch.Named("limit", maxFacetValues)}, func(rows driver.Rows) (bool, error) {
@@ -88,7 +88,7 @@ func (c *Client) columnFacets(ctx context.Context, s scope, f *Facets) error {
 	})
 }
 
-// keyFacets fills the metadata.
+// keyFacets fills in the facets of the metadata.
 func (c *Client) keyFacets(ctx context.Context, s scope, f *Facets) error {
 	arguments := []any{ch.Named("limit", maxKeyValues), ch.Named("sample", sampledPairs), ch.Named("many", manyValues)}
 	return c.read(ctx, "facet_pairs", s, arguments, func(rows driver.Rows) (bool, error) {

@@ -13,10 +13,10 @@ import (
 // plan is how ClickHouse reads for a query, with the indexes that it uses.
 func plan(t *testing.T, client *Client, q query.Query) string {
 	t.Helper()
-	condition := q.Compile()
-	arguments := append(namedScope(everything(project, q)), page{limit: 10, before: beforeAll}.arguments()...)
+	sql, arguments := allTimes(project, q).statement("logs")
+	arguments = append(arguments, newest.arguments(10)...)
 	var b strings.Builder
-	err := client.each(t.Context(), "EXPLAIN indexes = 1 "+filtered(statement("logs"), condition), arguments, func(rows driver.Rows) (bool, error) {
+	err := client.each(t.Context(), "EXPLAIN indexes = 1 "+sql, arguments, func(rows driver.Rows) (bool, error) {
 		var line string
 		err := rows.Scan(&line)
 		b.WriteString(line + "\n")

@@ -14,12 +14,12 @@ import (
 // MaxBuckets bounds a histogram.
 const MaxBuckets = 1000
 
-// HistogramQuery asks how many logs there were when. Both times are given.
+// HistogramQuery asks for the number of logs over time. Both times are required.
 type HistogramQuery struct {
 	Project  string
 	From, To time.Time // From is included, To is not
 	Filter   query.Query
-	Buckets  int // 1 to MaxBuckets, all equally long
+	Buckets  int // 1 to MaxBuckets, all of the same length
 }
 
 // SeverityCounts counts logs by the ranges of OpenTelemetry's severity numbers.
@@ -33,31 +33,31 @@ type SeverityCounts struct {
 	Fatal   uint64 `json:"fatal"`
 }
 
-// add adds n to the count of a level: 0 for unknown, 1 for trace, 6 for fatal.
+// add adds n to a level: 0 is unknown, 1 trace, 6 fatal.
 func (s *SeverityCounts) add(level uint8, n uint64) {
 	levels := [...]*uint64{&s.Unknown, &s.Trace, &s.Debug, &s.Info, &s.Warn, &s.Error, &s.Fatal}
 	*levels[min(int(level), len(levels)-1)] += n
 }
 
-// Bucket counts the logs from Time on to the next bucket.
+// Bucket counts the logs from Time to the next bucket.
 type Bucket struct {
 	Time       time.Time      `json:"time"`
 	Count      uint64         `json:"count"`
 	Severities SeverityCounts `json:"severities"`
 }
 
-// Histogram is the answer: as many buckets as asked for, empty ones too, the
-// oldest first.
+// Histogram is the number of logs in each bucket, empty ones included, oldest
+// first.
 type Histogram struct {
 	From       time.Time      `json:"from"`
 	To         time.Time      `json:"to"`
-	Width      float64        `json:"seconds"` // of a bucket
+	Width      float64        `json:"seconds"` // length of a bucket
 	Total      uint64         `json:"total"`
 	Severities SeverityCounts `json:"severities"`
 	Buckets    []Bucket       `json:"buckets"`
 }
 
-// Histogram counts logs by time and severity. Errors are as those of Logs.
+// Histogram counts logs by time and severity. Its errors are those of Logs.
 func (c *Client) Histogram(ctx context.Context, q HistogramQuery) (Histogram, error) {
 	s := newScope(q.Project, q.From, q.To, q.Filter)
 	width, err := q.width(s)
@@ -82,17 +82,17 @@ func (c *Client) Histogram(ctx context.Context, q HistogramQuery) (Histogram, er
 	return h, err
 }
 
-// width is how long a bucket is, in nanoseconds, rounded up so that the last
-// one reaches the end.
+// width returns the length of a bucket in nanoseconds, rounded up so that the
+// last one reaches the end.
 func (q HistogramQuery) width(s scope) (int64, error) {
 	n := int64(q.Buckets)
 	switch {
 	case n < 1 || n > MaxBuckets:
-		return 0, &InvalidError{"buckets", fmt.Sprintf("%d is not within 1 to %d", n, MaxBuckets)}
+		return 0, &InvalidError{"buckets", fmt.Sprintf("%d is not between 1 and %d", n, MaxBuckets)}
 	case q.From.IsZero() || q.To.IsZero() || s.last < s.first:
-		return 0, &InvalidError{"to", "not after from"}
+		return 0, &InvalidError{"to", "it is not after from"}
 	case s.last-s.first < 0:
-		return 0, &InvalidError{"from", "more than 292 years before to"}
+		return 0, &InvalidError{"from", "it is more than 292 years before to"}
 	}
 	return (s.last-s.first)/n + 1, nil
 }

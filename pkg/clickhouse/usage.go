@@ -54,7 +54,7 @@ func (c *Client) InsertUsage(ctx context.Context, token string, rows []UsageRow)
 	}, len(rows))
 }
 
-// UsageOf is what is known of one hour of a stream, in no order.
+// UsageOf returns the rows of one hour of a stream, in no particular order.
 func (c *Client) UsageOf(ctx context.Context, stream string, hour time.Time) ([]UsageRow, error) {
 	hour = hour.Truncate(time.Hour)
 	list := []UsageRow{}
@@ -71,7 +71,7 @@ func (c *Client) UsageOf(ctx context.Context, stream string, hour time.Time) ([]
 	return list, nil
 }
 
-// UsageHour is what a project used in one hour, by measure and reason.
+// UsageHour is the usage of a project in one hour, by measure and reason.
 type UsageHour struct {
 	Hour    time.Time `json:"hour"`
 	Measure string    `json:"measure"`
@@ -80,11 +80,12 @@ type UsageHour struct {
 	Bytes   uint64    `json:"bytes"`
 }
 
-// maxUsageHours bounds an answer of Usage: 400 days of ten measures and reasons.
+// maxUsageHours bounds the rows of Usage: 400 days of ten measures and reasons.
 const maxUsageHours = 100_000
 
-// Usage sums a project's usage by hour, from the hour of from to the one
-// before to, oldest first. Zero times do not bound.
+// Usage returns a project's usage by hour, oldest first: from the hour that
+// contains from to the last one that begins before to. Zero times do not bound
+// it.
 func (c *Client) Usage(ctx context.Context, project string, from, to time.Time) ([]UsageHour, error) {
 	arguments := []any{
 		ch.Named("project", project),
@@ -107,7 +108,7 @@ func (c *Client) Usage(ctx context.Context, project string, from, to time.Time) 
 	return hours, nil
 }
 
-// seconds is t since 1970 within what DateTime holds.
+// seconds returns t in Unix seconds, within the range of DateTime.
 func seconds(t time.Time, unset int64) int64 {
 	if t.IsZero() {
 		return unset

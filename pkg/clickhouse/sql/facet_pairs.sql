@@ -5,10 +5,7 @@ WITH (
         FROM (
             SELECT arrayJoin(metadata) AS pair
             FROM logs
-            WHERE project = {project:String}
-              AND timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')
-              AND timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')
-              AND 1 /* filter */
+            WHERE /* scope */
             LIMIT {sample:UInt32}
         )
         GROUP BY key
@@ -19,10 +16,7 @@ SELECT pair.1 AS key, toUInt8(has(unlisted, key)) AS many, if(many, '', pair.2) 
 FROM (
     SELECT arrayJoin(metadata) AS pair
     FROM logs
-    WHERE project = {project:String}
-      AND timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')
-      AND timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')
-      AND 1 /* filter */
+    WHERE /* scope */
 )
 GROUP BY key, many, value
 ORDER BY keyed DESC, key, logs DESC, value

@@ -2,10 +2,7 @@ SELECT toUInt8(multiIf(grouping(application) = 0, 0, grouping(severity) = 0, 1, 
        concat(application, severity, host, source) AS value,
        count() AS logs
 FROM logs
-WHERE project = {project:String}
-  AND timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')
-  AND timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')
-  AND 1 /* filter */
+WHERE /* scope */
 GROUP BY GROUPING SETS ((application), (severity), (host), (source), ())
 ORDER BY facet, logs DESC, value
 LIMIT {limit:UInt32} BY facet

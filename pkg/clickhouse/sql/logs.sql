@@ -1,9 +1,6 @@
 SELECT _shard, _seq, _idx, timestamp, application, severity, severity_number, data, metadata, host, source
 FROM logs
-WHERE project = {project:String}
-  AND timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')
-  AND timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')
+WHERE /* scope */
   AND (timestamp, _shard, _seq, _idx) < (fromUnixTimestamp64Nano({at_time:Int64}, 'UTC'), {at_shard:UInt8}, {at_seq:UInt64}, {at_idx:UInt32})
-  AND 1 /* filter */
 ORDER BY timestamp DESC, _shard DESC, _seq DESC, _idx DESC
 LIMIT {limit:UInt32}

@@ -1,9 +1,6 @@
 SELECT _shard, _seq, _idx, timestamp, application, severity, severity_number, data, metadata, host, source
 FROM logs
-WHERE project = {project:String}
-  AND timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')
-  AND timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')
-  AND 1 /* filter */
+WHERE /* scope */
   AND _seq >= {lowest:UInt64}
   AND _recv >= fromUnixTimestamp64Nano({since:Int64}, 'UTC')
   AND (_seq, _idx) > ({seqs:Array(UInt64)}[_shard + 1], {idxs:Array(UInt32)}[_shard + 1])
