@@ -143,7 +143,7 @@ bench-go: engine redis ## run the packages' own benchmarks
 TEST_SUPPORT := /[a-z]+test/|^pkg/freeport/
 
 lint: ## gofmt, go vet, staticcheck, the import rule, and no function that no program reaches
-	@unformatted=$$(gofmt -l cmd deploy pkg schema); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
+	@unformatted=$$(gofmt -l cmd deploy docs pkg schema); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
 	$(GO) vet $(PACKAGES)
 	$(GO) tool staticcheck $(PACKAGES)
 	$(GO) tool depguard $(PACKAGES)
