@@ -253,6 +253,28 @@ func receiver(expression ast.Expr) string {
 	return ""
 }
 
+// TestEveryDependencyHasAReason compares the modules that the code imports with
+// docs/dependencies.md.
+func TestEveryDependencyHasAReason(t *testing.T) {
+	t.Parallel()
+	document, modules := read(t, "dependencies.md"), read(t, "../go.mod")
+	module := regexp.MustCompile(`(?m)^\s+(\S+/\S+) v\S+$`)
+	for _, match := range module.FindAllStringSubmatch(modules, -1) {
+		if !strings.Contains(document, "`"+match[1]+"`") {
+			t.Errorf("dependencies.md does not have %s", match[1])
+		}
+	}
+	row := regexp.MustCompile("(?m)^\\|([^|]+)\\|")
+	name := regexp.MustCompile("`([^`]+/[^`]+)`")
+	for _, cell := range row.FindAllStringSubmatch(document, -1) {
+		for _, match := range name.FindAllStringSubmatch(cell[1], -1) {
+			if !strings.Contains(modules, match[1]+" ") {
+				t.Errorf("dependencies.md has %s, which go.mod does not have", match[1])
+			}
+		}
+	}
+}
+
 // setting is a field of a struct that pkg/config parses.
 type setting struct{ variable, value string }
 
