@@ -9,10 +9,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/logboom/logboom/pkg/admin"
+	"github.com/logboom/logboom/pkg/admin/server"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
-	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
@@ -65,7 +64,7 @@ func run() int {
 		return cfg.DeadLetters.letters(read.Command)
 	}
 	s := cfg.Run
-	wanted := admin.Wanted(s.Bootstrap, false)
+	wanted := server.FirstStart(s.Bootstrap, false)
 	if err := wanted.Validate(); err != nil {
 		fmt.Fprintf(os.Stderr, "admin: %v\n", err)
 		return config.ExitBadSettings
@@ -80,12 +79,12 @@ func run() int {
 		if _, err := project.Bootstrap(ctx, conn.Store, wanted); err != nil {
 			return err
 		}
-		_, err = admin.Start(ctx, p, s.Admin, s.defaults(), conn)
+		_, err = server.Start(ctx, p, s.Admin, s.defaults(), conn)
 		return err
 	})
 }
 
-func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn admin.Connections, err error) {
+func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn server.Connections, err error) {
 	nc, js, err := stream.Connect(ctx, cfg.NATSURL.Reveal(), stream.ConnectConfig{Name: "admin", Logger: p.Logger})
 	if err != nil {
 		return conn, err
@@ -100,12 +99,7 @@ func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn admin.C
 		return conn, err
 	}
 	conn.Queue, conn.Replicas = js, cfg.Replicas
-	conn.Letters = outbox.NewLetters(js)
 	if err := openWebhooks(&conn, cfg); err != nil {
-		return conn, err
-	}
-	conn.Graves, err = admin.OpenGraves(ctx, js, cfg.Replicas)
-	if err != nil {
 		return conn, err
 	}
 	project.LogRedis(p.Logger)
@@ -124,7 +118,7 @@ func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn admin.C
 }
 
 // openWebhooks is what test messages are sent with: the same as the notifier's.
-func openWebhooks(conn *admin.Connections, cfg serve) error {
+func openWebhooks(conn *server.Connections, cfg serve) error {
 	keys := []string{cfg.SecretKey.Reveal()}
 	for _, old := range cfg.OldSecretKeys {
 		keys = append(keys, old.Reveal())

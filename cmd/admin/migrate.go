@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/admin"
-	"github.com/logboom/logboom/pkg/admin/saved"
 	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
@@ -124,13 +123,13 @@ func (m *migrate) buckets(ctx context.Context, js jetstream.JetStream, shards in
 			return err
 		},
 		func() error { _, err := notify.OpenBucket(ctx, js, m.Replicas); return err },
-		func() error { _, err := admin.OpenGraves(ctx, js, m.Replicas); return err },
+		func() error { _, err := admin.OpenDeletions(ctx, js, m.Replicas); return err },
 		func() error {
 			_, err := admin.OpenTrail(ctx, js, slog.New(slog.DiscardHandler), m.Replicas)
 			return err
 		},
 		func() error { _, err := session.Open(ctx, js, store, m.Replicas); return err },
-		func() error { _, err := saved.Open(ctx, js, m.Replicas); return err },
+		func() error { _, err := admin.OpenViews(ctx, js, m.Replicas); return err },
 	} {
 		if err := open(); err != nil {
 			return err

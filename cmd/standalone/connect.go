@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine"
@@ -32,7 +31,6 @@ type engines struct {
 	queue    jetstream.JetStream
 	topology *stream.Topology
 	store    *project.Store
-	graves   admin.Graves
 	shared   project.Shared
 	limiter  quota.Limiter
 	client   *clickhouse.Client
@@ -108,10 +106,7 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 	if e.sender, e.signer, err = webhook.Open(cfg.WebhookAllow, key.Reveal()); err != nil {
 		return err
 	}
-	if e.store, err = project.Open(ctx, js, project.StoreConfig{Defaults: cfg.defaults(), Key: key}); err != nil {
-		return err
-	}
-	e.graves, err = admin.OpenGraves(ctx, js, 1)
+	e.store, err = project.Open(ctx, js, project.StoreConfig{Defaults: cfg.defaults(), Key: key})
 	return err
 }
 

@@ -9,12 +9,11 @@ import (
 	"net"
 	"os"
 
-	"github.com/logboom/logboom/pkg/admin"
+	"github.com/logboom/logboom/pkg/admin/server"
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/embedded/engine"
 	"github.com/logboom/logboom/pkg/ingest"
 	"github.com/logboom/logboom/pkg/notify"
-	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/telemetry"
 	"github.com/logboom/logboom/pkg/writer"
@@ -65,7 +64,7 @@ func run() int {
 	if !ok {
 		return code
 	}
-	wanted := admin.Wanted(cfg.Bootstrap, true)
+	wanted := server.FirstStart(cfg.Bootstrap, true)
 	if err := wanted.Validate(); err != nil {
 		fmt.Fprintf(os.Stderr, "standalone: %v\n", err)
 		return config.ExitBadSettings
@@ -96,9 +95,9 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 	if err := startNotifier(ctx, p, cfg, engines); err != nil {
 		return err
 	}
-	adminAddr, err := admin.Start(ctx, p, cfg.Admin, cfg.defaults(), admin.Connections{
-		Store: engines.store, Client: engines.client, Graves: engines.graves, Counters: engines.limiter,
-		Letters: outbox.NewLetters(engines.queue), Webhooks: engines.sender, Signatures: engines.signer, Queue: engines.queue, Replicas: 1, IngestAddr: cfg.IngestAddr,
+	adminAddr, err := server.Start(ctx, p, cfg.Admin, cfg.defaults(), server.Connections{
+		Store: engines.store, Client: engines.client, Counters: engines.limiter,
+		Webhooks: engines.sender, Signatures: engines.signer, Queue: engines.queue, Replicas: 1, IngestAddr: cfg.IngestAddr,
 	})
 	if err != nil {
 		return err

@@ -1,70 +1,97 @@
 package admin
 
 import (
-	"net/http"
+	"context"
+	"time"
 
+	"github.com/nats-io/nuid"
+
+	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/webhook"
 )
 
-// alertsBody is where alerts go, and which, as a script gives and is shown it.
-type alertsBody struct {
-	WebhookURL  string `json:"webhook_url"`
-	Format      string `json:"format"`
-	MinSeverity string `json:"min_severity"`
+// Webhooks sends a message to a chat; webhook.Sender implements it, for the
+// notifier too.
+type Webhooks interface {
+	Deliver(ctx context.Context, t webhook.Target, m webhook.Message) webhook.Result
 }
 
-// shownAlerts keeps of the address its host and last four characters. What is
-// shown is no address, so it cannot be sent back by mistake.
-func shownAlerts(a project.Alerts) alertsBody {
-	redacted := a.Redacted()
-	shown := alertsBody{Format: redacted.Format, MinSeverity: redacted.MinSeverity}
-	if redacted.Host != "" {
-		shown.WebhookURL = redacted.Host + "/…" + redacted.Last4
-	}
-	if shown.Format == "" {
-		shown.Format = project.AlertFormats()[0]
-	}
-	return shown
+// Signatures returns the secret with which a project's generic messages are
+// signed; webhook.Signer implements it.
+type Signatures interface {
+	Secret(projectID string) (string, error)
 }
 
-func (s *Server) alerts(r *request) error {
-	found, err := s.deps.Directory.Alerts(r.Request().Context(), r.project.Name)
-	if err != nil {
-		return err
-	}
-	return r.JSON(http.StatusOK, shownAlerts(found))
+// Alerts returns where the project's alerts go. The address is a secret.
+func (s *Service) Alerts(ctx context.Context, found project.Project) (project.Alerts, error) {
+	return s.deps.Store.Alerts(ctx, found.Name)
 }
 
-// changeAlerts sets what is given; the rest keeps its value, so that nobody
-// needs the address again to change something else. An empty address turns
-// alerts off and forgets all of them.
-func (s *Server) changeAlerts(r *request) error {
-	sent, err := readBody[alertsBody](r)
-	if err != nil {
-		return err
-	}
-	var wanted alertsBody
-	if err := sent.into(&wanted); err != nil {
-		return err
-	}
-	var changed project.Alerts
-	ctx, cancel := r.changing()
+// ChangeAlerts applies the change to the project's alerts as they are now. The
+// change may be called more than once.
+func (s *Service) ChangeAlerts(ctx context.Context, caller Caller, found project.Project, change func(*project.Alerts)) (project.Alerts, error) {
+	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	if sent.given["webhook_url"] && wanted.WebhookURL == "" {
-		err = s.deps.Directory.ClearAlerts(ctx, r.project.Name)
-	} else {
-		changed, err = s.deps.Directory.ChangeAlerts(ctx, r.project.Name, sent.overAlerts)
-	}
+	changed, err := s.deps.Store.ChangeAlerts(ctx, found.Name, change)
 	if err != nil {
-		return err
+		return project.Alerts{}, err
 	}
-	s.changed(r, AlertsChanged, r.project, "")
-	return r.JSON(http.StatusOK, shownAlerts(changed))
+	s.record(ctx, caller, AlertsChanged, found, "")
+	return changed, nil
 }
 
-// overAlerts puts what the body gives over what there is.
-func (b body) overAlerts(current *project.Alerts) {
-	merged := alertsBody{current.WebhookURL.Reveal(), current.Format, current.MinSeverity}
-	_ = b.into(&merged) // the types were checked before
-	*current = project.Alerts{WebhookURL: project.NewSecret(merged.WebhookURL), Format: merged.Format, MinSeverity: merged.MinSeverity}
+// ClearAlerts turns the project's alerts off and deletes the address.
+func (s *Service) ClearAlerts(ctx context.Context, caller Caller, found project.Project) error {
+	ctx, cancel := s.changing(ctx)
+	defer cancel()
+	if err := s.deps.Store.ClearAlerts(ctx, found.Name); err != nil {
+		return err
+	}
+	s.record(ctx, caller, AlertsChanged, found, "off")
+	return nil
+}
+
+// TestAlerts sends a test message to where the project's alerts go and returns
+// what happened. It waits for the service for at most ten seconds and does not
+// retry.
+func (s *Service) TestAlerts(ctx context.Context, caller Caller, found project.Project) (webhook.Result, error) {
+	alerts, err := s.deps.Store.Alerts(ctx, found.Name)
+	if err != nil {
+		return webhook.Result{}, err
+	}
+	if !alerts.WebhookURL.IsSet() {
+		return webhook.Result{}, &project.InvalidError{Field: "webhook_url", Reason: "is not set: there is no address to send a message to"}
+	}
+	to := webhook.Target{Address: alerts.WebhookURL.Reveal(), Format: webhook.Format(alerts.Format), ProjectID: found.ID}
+	result := s.deps.Webhooks.Deliver(ctx, to, webhook.Message{
+		ID: "test-" + nuid.Next(), Kind: "test", Project: found.Name, Title: "A test message", Icon: "🔔", Time: time.Now(),
+		Text: "Alerts of the project " + found.Name + " will arrive here.",
+	})
+	ctx, cancel := s.changing(ctx)
+	defer cancel()
+	s.record(ctx, caller, AlertsTested, found, "")
+	return result, nil
+}
+
+// SigningSecret returns the secret with which the project's messages of the
+// generic format are signed, as defined by Standard Webhooks: whsec_….
+func (s *Service) SigningSecret(found project.Project) (string, error) {
+	return s.deps.Signatures.Secret(found.ID)
+}
+
+// Deliveries returns a page of the project's notifications, newest first.
+func (s *Service) Deliveries(ctx context.Context, found project.Project, q clickhouse.DeliveryQuery) (clickhouse.DeliveryPage, error) {
+	ctx, cancel := s.querying(ctx)
+	defer cancel()
+	q.Project = found.ID
+	return s.deps.Reader.Deliveries(ctx, q)
+}
+
+// DeliverySteps returns each step of the notification with the event's ID, the
+// oldest first.
+func (s *Service) DeliverySteps(ctx context.Context, found project.Project, id string) ([]clickhouse.DeliveryStep, error) {
+	ctx, cancel := s.querying(ctx)
+	defer cancel()
+	return s.deps.Reader.DeliverySteps(ctx, found.ID, id)
 }

@@ -3,170 +3,143 @@ package admin
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/logboom/logboom/pkg/project"
 )
 
-// nameBody is the body of what is made by its name.
-type nameBody struct {
-	Name string `json:"name"`
-}
-
-// projectPage is one page of projects, by name.
-type projectPage struct {
-	Projects []project.Project `json:"projects"`
-	Next     string            `json:"next"` // cursor of the next page, "" when this is the last
-}
-
-// changeTimeout bounds a change of the record.
-const changeTimeout = 15 * time.Second
-
-// changing is the context of a change. It outlives the connection: who hangs up
-// shall not leave half of a change, nor one that the audit did not see.
-func (r *request) changing() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(r.Request().Context()), changeTimeout)
-}
-
-func readName(r *request) (string, error) {
-	var wanted nameBody
-	sent, err := readBody[nameBody](r, "name")
-	if err != nil {
-		return "", err
+// Projects returns up to limit of the projects that the caller may see, by
+// name, whose names contain the filter and sort after the name given.
+func (s *Service) Projects(ctx context.Context, caller Caller, filter, after string, limit int) ([]project.Project, error) {
+	found := []project.Project{}
+	if !caller.AllProjects {
+		for _, id := range caller.Projects { // at most 100
+			one, err := s.deps.Store.Project(ctx, projectName(id))
+			if errors.Is(err, project.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if caller.May(Member, one) && one.Name > after && strings.Contains(one.Name, filter) {
+				found = append(found, one)
+			}
+		}
+		slices.SortFunc(found, func(a, b project.Project) int { return strings.Compare(a.Name, b.Name) })
+		return found[:min(limit, len(found))], nil
 	}
-	err = sent.into(&wanted)
-	return wanted.Name, err
-}
-
-func (s *Server) createProject(r *request) error {
-	name, err := readName(r)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := r.changing()
-	defer cancel()
-	made, err := s.deps.Directory.CreateProject(ctx, name)
-	if err != nil {
-		return err
-	}
-	s.changed(r, ProjectCreated, made, "")
-	r.Response().Header().Set("Location", apiRoot+"/projects/"+url.PathEscape(made.Name))
-	return r.JSON(http.StatusCreated, made)
-}
-
-// listProjects answers the projects that the key may see. The cursor is the
-// last name of the page before.
-func (s *Server) listProjects(r *request) error {
-	limit, err := readLimit(r)
-	if err != nil {
-		return err
-	}
-	after := r.QueryParam("cursor")
-	if after != "" && project.CheckName(after) != nil {
-		return &fieldError{"cursor", "not one that was given out"}
-	}
-	list, err := s.seen(r.Request().Context(), r.key, after, limit+1)
-	if err != nil {
-		return err
-	}
-	page := projectPage{Projects: list}
-	if len(list) > limit { // one more than asked for tells that another page follows
-		page.Projects = list[:limit]
-		page.Next = list[limit-1].Name
-	}
-	return r.JSON(http.StatusOK, page)
-}
-
-// seen gives up to limit of the projects after a name that the key may see.
-func (s *Server) seen(ctx context.Context, key project.APIKey, after string, limit int) ([]project.Project, error) {
-	if len(key.Projects) > 0 {
-		return s.limitedTo(ctx, key, after, limit)
-	}
-	seen := []project.Project{}
-	for len(seen) < limit {
-		page, err := s.deps.Directory.Projects(ctx, after, limit-len(seen))
+	for len(found) < limit {
+		page, err := s.deps.Store.Projects(ctx, after, 0)
 		if err != nil {
 			return nil, err
 		}
 		if len(page) == 0 {
 			break
 		}
-		seen = append(seen, page...) // may be fewer than asked for: the store has a bound of its own
 		after = page[len(page)-1].Name
-	}
-	return seen, nil
-}
-
-// limitedTo is seen for a key that names its projects, which are few.
-func (s *Server) limitedTo(ctx context.Context, key project.APIKey, after string, limit int) ([]project.Project, error) {
-	seen := []project.Project{}
-	for _, id := range key.Projects {
-		found, err := s.deps.Directory.Project(ctx, nameIn(id))
-		if errors.Is(err, project.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if key.May(found, false) && found.Name > after {
-			seen = append(seen, found)
+		for _, one := range page {
+			if strings.Contains(one.Name, filter) {
+				found = append(found, one)
+			}
 		}
 	}
-	slices.SortFunc(seen, func(a, b project.Project) int { return strings.Compare(a.Name, b.Name) })
-	return seen[:min(limit, len(seen))], nil
+	return found[:min(limit, len(found))], nil
 }
 
-// nameIn is the name in a project's ID, which is followed by "~" and a tail.
-func nameIn(projectID string) string {
-	name, _, _ := strings.Cut(projectID, "~")
+// projectName returns the name in a project's ID, which "~" and a random tail
+// follow.
+func projectName(id string) string {
+	name, _, _ := strings.Cut(id, "~")
 	return name
 }
 
-// oneProject answers the project that authorize found.
-func (s *Server) oneProject(r *request) error { return r.JSON(http.StatusOK, r.project) }
-
-// deleteProject removes the project and its tokens at once, its rows in the
-// background.
-func (s *Server) deleteProject(r *request) error {
-	ctx, cancel := r.changing()
+// CreateProject creates a project with the default settings. The errors are
+// project.ErrNameTaken and a project.InvalidError for the name.
+func (s *Service) CreateProject(ctx context.Context, caller Caller, name string) (project.Project, error) {
+	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	gone, err := s.remove(ctx, r.project)
-	if gone.ID != "" {
-		s.changed(r, ProjectDeleted, gone, "")
+	created, err := s.deps.Store.CreateProject(ctx, name)
+	if err != nil {
+		return project.Project{}, err
+	}
+	s.record(ctx, caller, ProjectCreated, created, "")
+	return created, nil
+}
+
+// DeleteProject deletes the project with its tokens, settings and alerts, and
+// has its rows erased in the background.
+func (s *Service) DeleteProject(ctx context.Context, caller Caller, found project.Project) error {
+	ctx, cancel := s.changing(ctx)
+	defer cancel()
+	if err := s.deps.Deletions.Add(ctx, found.ID); err != nil {
+		return err
+	}
+	deleted, err := s.deps.Store.DeleteProject(ctx, found.Name)
+	if err != nil {
+		return err
+	}
+	s.record(ctx, caller, ProjectDeleted, deleted, "")
+	if deleted.ID != found.ID { // deleted and created again between the two steps
+		if err := s.deps.Deletions.Add(ctx, deleted.ID); err != nil {
+			return err
+		}
+	}
+	s.cleanup.wakeUp()
+	return nil
+}
+
+// ChangeSettings applies the change to the project's settings as they are now.
+// The change may be called more than once. Quotas that the change introduces
+// count what the project has already sent.
+func (s *Service) ChangeSettings(ctx context.Context, caller Caller, found project.Project, change func(*project.Settings)) (project.Settings, error) {
+	ctx, cancel := s.changing(ctx)
+	defer cancel()
+	changed, err := s.deps.Store.ChangeSettings(ctx, found.Name, change)
+	if err != nil {
+		return project.Settings{}, err
+	}
+	s.counters.settingsChanged(ctx, changed)
+	s.record(ctx, caller, SettingsChanged, changed, "")
+	return changed.Settings, nil
+}
+
+// Defaults returns the quotas of projects that set none.
+func (s *Service) Defaults() project.Quotas { return s.deps.Defaults }
+
+// ErrNoToken says that the project has no token with the ID.
+var ErrNoToken = errors.New("the project has no such token")
+
+// Tokens lists the project's tokens, the oldest first.
+func (s *Service) Tokens(ctx context.Context, found project.Project) ([]project.Token, error) {
+	return s.deps.Store.Tokens(ctx, found.Name)
+}
+
+// CreateToken creates a token with the label. The secret is its value, which
+// cannot be read again.
+func (s *Service) CreateToken(ctx context.Context, caller Caller, found project.Project, label string) (project.Token, project.Secret, error) {
+	ctx, cancel := s.changing(ctx)
+	defer cancel()
+	created, value, err := s.deps.Store.CreateToken(ctx, found.Name, label)
+	if err != nil {
+		return project.Token{}, project.Secret{}, err
+	}
+	s.record(ctx, caller, TokenCreated, found, created.ID)
+	return created, value, nil
+}
+
+// DeleteToken revokes the token with the ID: ingest refuses it within 2 s. The
+// error is ErrNoToken where the project has no such token.
+func (s *Service) DeleteToken(ctx context.Context, caller Caller, found project.Project, id string) error {
+	ctx, cancel := s.changing(ctx)
+	defer cancel()
+	err := s.deps.Store.DeleteToken(ctx, found.Name, id)
+	if errors.Is(err, project.ErrNotFound) || errors.Is(err, project.ErrMalformed) {
+		return ErrNoToken
 	}
 	if err != nil {
 		return err
 	}
-	return r.NoContent(http.StatusNoContent)
-}
-
-// remove deletes the project and has its rows erased. What it gives is what was
-// deleted, also with an error.
-func (s *Server) remove(ctx context.Context, found project.Project) (project.Project, error) {
-	if err := s.bury(ctx, found.ID); err != nil {
-		return project.Project{}, err
-	}
-	gone, err := s.deps.Directory.DeleteProject(ctx, found.Name)
-	if err != nil {
-		return project.Project{}, err
-	}
-	if gone.ID != found.ID { // made anew between the two steps
-		err = s.bury(ctx, gone.ID)
-	}
-	if err == nil {
-		s.cleanup.wakeUp()
-	}
-	return gone, err
-}
-
-// bury remembers that the project's rows are to be erased.
-func (s *Server) bury(ctx context.Context, projectID string) error {
-	if s.deps.Graves == nil {
-		return nil
-	}
-	return s.deps.Graves.Bury(ctx, projectID)
+	s.record(ctx, caller, TokenDeleted, found, id)
+	return nil
 }

@@ -2,135 +2,93 @@ package admin
 
 import (
 	"context"
-	"net/http"
-	"strconv"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/logboom/logboom/pkg/clickhouse"
-	"github.com/logboom/logboom/pkg/decode"
+	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/query"
-
-	"github.com/logboom/logboom/pkg/record"
 )
 
-// maxCursor bounds a cursor, in bytes.
-const maxCursor = 256
+// Reader reads what is stored; clickhouse.Client implements it.
+type Reader interface {
+	Logs(ctx context.Context, q clickhouse.LogQuery) (clickhouse.LogPage, error)
+	Events(ctx context.Context, q clickhouse.EventQuery) (clickhouse.EventPage, error)
+	Histogram(ctx context.Context, q clickhouse.HistogramQuery) (clickhouse.Histogram, error)
+	Facets(ctx context.Context, q clickhouse.FacetQuery) (clickhouse.Facets, error)
+	Context(ctx context.Context, q clickhouse.ContextQuery) (clickhouse.LogContext, error)
+	Tail(ctx context.Context, project string, now time.Time) (clickhouse.TailMark, error)
+	Follow(ctx context.Context, project string, filter query.Query, m clickhouse.TailMark, limit int, now time.Time) (clickhouse.Tailed, error)
+	Usage(ctx context.Context, project string, from, to time.Time) ([]clickhouse.UsageHour, error)
+	Deliveries(ctx context.Context, q clickhouse.DeliveryQuery) (clickhouse.DeliveryPage, error)
+	DeliverySteps(ctx context.Context, project, id string) ([]clickhouse.DeliveryStep, error)
 
-// logs answers a page of a project's logs, newest first.
-func (s *Server) logs(r *request) error {
-	q, err := readQuestion(r, record.KindLog)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Request().Context(), s.cfg.QueryTimeout)
+	// Of the whole installation.
+	TableSizes(ctx context.Context) ([]clickhouse.TableSize, error)
+	BatchesSince(ctx context.Context, since time.Time) (clickhouse.Batches, error)
+	ProjectSizes(ctx context.Context, since time.Time) ([]clickhouse.ProjectSize, error)
+	Destinations(ctx context.Context, since time.Time) ([]clickhouse.DestinationState, error)
+}
+
+// Logs returns a page of the project's logs, newest first. The project of the
+// query is the one given, as in the reads that follow.
+func (s *Service) Logs(ctx context.Context, found project.Project, q clickhouse.LogQuery) (clickhouse.LogPage, error) {
+	ctx, cancel := s.querying(ctx)
 	defer cancel()
-	page, err := s.deps.Reader.Logs(ctx, clickhouse.LogQuery{
-		Project: r.project.ID, From: q.from, To: q.to, Filter: q.filter, Limit: q.limit, Cursor: q.cursor,
-	})
-	if err != nil {
-		return err
-	}
-	return r.JSON(http.StatusOK, page)
+	q.Project = found.ID
+	return s.deps.Reader.Logs(ctx, q)
 }
 
-// events answers a page of a project's events, newest first.
-func (s *Server) events(r *request) error {
-	q, err := readQuestion(r, record.KindEvent)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Request().Context(), s.cfg.QueryTimeout)
+// Events returns a page of the project's events, newest first.
+func (s *Service) Events(ctx context.Context, found project.Project, q clickhouse.EventQuery) (clickhouse.EventPage, error) {
+	ctx, cancel := s.querying(ctx)
 	defer cancel()
-	page, err := s.deps.Reader.Events(ctx, clickhouse.EventQuery{
-		Project: r.project.ID, From: q.from, To: q.to, Filter: q.filter, Limit: q.limit, Cursor: q.cursor,
-	})
-	if err != nil {
-		return err
-	}
-	return r.JSON(http.StatusOK, page)
+	q.Project = found.ID
+	return s.deps.Reader.Events(ctx, q)
 }
 
-// question is what the query parameters ask for.
-type question struct {
-	from, to time.Time
-	filter   query.Query
-	cursor   string
-	limit    int
+// Histogram counts the project's logs by time and severity.
+func (s *Service) Histogram(ctx context.Context, found project.Project, q clickhouse.HistogramQuery) (clickhouse.Histogram, error) {
+	ctx, cancel := s.querying(ctx)
+	defer cancel()
+	q.Project = found.ID
+	return s.deps.Reader.Histogram(ctx, q)
 }
 
-// fieldError says which parameter or field is wrong.
-type fieldError struct {
-	field, detail string
+// Facets counts the most frequent values of the project's logs.
+func (s *Service) Facets(ctx context.Context, found project.Project, q clickhouse.FacetQuery) (clickhouse.Facets, error) {
+	ctx, cancel := s.querying(ctx)
+	defer cancel()
+	q.Project = found.ID
+	return s.deps.Reader.Facets(ctx, q)
 }
 
-func (e *fieldError) Error() string { return e.field + ": " + e.detail }
-
-func readQuestion(c echo.Context, kind record.Kind) (question, error) {
-	q := question{cursor: c.QueryParam("cursor")}
-	if len(q.cursor) > maxCursor {
-		return q, &fieldError{"cursor", "not one that was given out"}
-	}
-	var err error
-	if q.limit, err = readLimit(c); err != nil {
-		return q, err
-	}
-	q.filter, q.from, q.to, err = readFilter(c, kind)
-	return q, err
+// Context returns a log with the logs before and after it. The error is
+// clickhouse.ErrNoLog where the project has no such log.
+func (s *Service) Context(ctx context.Context, found project.Project, q clickhouse.ContextQuery) (clickhouse.LogContext, error) {
+	ctx, cancel := s.querying(ctx)
+	defer cancel()
+	q.Project = found.ID
+	return s.deps.Reader.Context(ctx, q)
 }
 
-// readFilter reads what every question about records may name: a query and a
-// time.
-func readFilter(c echo.Context, kind record.Kind) (filter query.Query, from, to time.Time, err error) {
-	text := c.QueryParam("q")
-	if len(text) > query.MaxBytes {
-		return filter, from, to, &fieldError{"q", "longer than " + strconv.Itoa(query.MaxBytes) + " bytes"}
-	}
-	if filter, err = query.Parse(kind, text); err != nil {
-		return filter, from, to, err
-	}
-	from, to, err = between(c)
-	return filter, from, to, err
+// Tail returns the position after all logs that the project has stored.
+func (s *Service) Tail(ctx context.Context, found project.Project) (clickhouse.TailMark, error) {
+	ctx, cancel := s.querying(ctx)
+	defer cancel()
+	return s.deps.Reader.Tail(ctx, found.ID, time.Now())
 }
 
-// readNumber reads a whole number of a parameter.
-func readNumber(c echo.Context, field string, otherwise, least, most int) (int, error) {
-	text := c.QueryParam(field)
-	if text == "" {
-		return otherwise, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		return 0, &fieldError{field, "not a number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most)}
-	}
-	return n, nil
+// Follow returns up to limit of the project's logs stored after the position.
+func (s *Service) Follow(ctx context.Context, found project.Project, filter query.Query, m clickhouse.TailMark, limit int) (clickhouse.Tailed, error) {
+	ctx, cancel := s.querying(ctx)
+	defer cancel()
+	return s.deps.Reader.Follow(ctx, found.ID, filter, m, limit, time.Now())
 }
 
-// between reads the time that a question is about; zero bounds are not given.
-func between(c echo.Context) (from, to time.Time, err error) {
-	if from, err = instant(c, "from"); err != nil {
-		return from, to, err
-	}
-	if to, err = instant(c, "to"); err != nil {
-		return from, to, err
-	}
-	if !from.IsZero() && !to.IsZero() && to.Before(from) {
-		return from, to, &fieldError{"to", "before from"}
-	}
-	return from, to, nil
-}
-
-// instant reads a time parameter: RFC 3339, or the epoch in s, ms, us or ns;
-// zero where it is not given.
-func instant(c echo.Context, field string) (time.Time, error) {
-	text := c.QueryParam(field)
-	if text == "" {
-		return time.Time{}, nil
-	}
-	nanoseconds, ok := decode.ParseTimestamp(text)
-	if !ok {
-		return time.Time{}, &fieldError{field, "neither an RFC 3339 time nor an epoch number"}
-	}
-	return time.Unix(0, nanoseconds).UTC(), nil
+// Usage returns what the project stored and lost in each full hour of the time,
+// oldest first.
+func (s *Service) Usage(ctx context.Context, found project.Project, from, to time.Time) ([]clickhouse.UsageHour, error) {
+	ctx, cancel := s.querying(ctx)
+	defer cancel()
+	return s.deps.Reader.Usage(ctx, found.ID, from, to)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
-// choiceAge is how long a browser keeps what a person chose.
+// choiceAge is how long a browser keeps a person's choices.
 const choiceAge = 365 * 24 * time.Hour
 
 // accountView is what was wrong with a change of the password, if anything.
@@ -20,56 +20,48 @@ type accountView struct {
 	Fault string
 }
 
-// account shows who is signed in and what this browser was told to do.
-func (p *Pages) account(r *request) error { return r.showAccount(http.StatusOK, accountView{}) }
+// accountPage shows who is signed in, and the choices of this browser.
+func (p *Pages) accountPage(r *request) error { return r.showAccount(http.StatusOK, accountView{}) }
 
 func (r *request) showAccount(status int, v accountView) error {
 	return r.renderStatus(status, "account", view{Title: "Account", Tab: "account", Body: v})
 }
 
-// changePassword changes the person's own password. Their sessions end, all but
-// this browser's, which begins anew.
+// changePassword changes the person's own password. All their sessions end;
+// this browser gets a new one.
 func (p *Pages) changePassword(r *request) error {
 	form, err := r.readForm()
 	if err != nil {
 		return err
 	}
 	if form.Get("password") != form.Get("again") {
-		return r.showAccount(http.StatusBadRequest, accountView{"again", "This is not what you typed above."})
+		return r.showAccount(http.StatusBadRequest, accountView{"again", "The two passwords differ."})
 	}
-	ctx, cancel := r.changing()
-	defer cancel()
-	old, fresh := project.NewSecret(form.Get("old")), project.NewSecret(form.Get("password"))
-	user, err := p.deps.Gate.ChangePassword(ctx, r.person.Email, old, fresh, r.RealIP())
+	current, wanted := project.NewSecret(form.Get("old")), project.NewSecret(form.Get("password"))
+	token, err := p.service.ChangePassword(r.Request().Context(), r.caller, r.sessionToken(), current, wanted)
+	var throttled *session.ThrottledError
+	switch {
+	case errors.Is(err, project.ErrCredentials):
+		telemetry.SetCode(r, "wrong_credentials")
+		return r.showAccount(http.StatusForbidden, accountView{"old", "This is not your password."})
+	case errors.As(err, &throttled):
+		telemetry.SetCode(r, "rate_limited")
+		r.setRetryAfter(throttled.RetryAfter)
+		return r.showAccount(http.StatusTooManyRequests, accountView{"old", throttledText(throttled)})
+	}
+	if field, fault, ok := faultOf(err); ok {
+		return r.showAccount(http.StatusBadRequest, accountView{field, fault})
+	}
 	if err != nil {
-		return r.keptPassword(err)
+		return err
 	}
-	r.changed(ctx, "person.password_changed", "")
-	if err := r.renew(ctx, user); err != nil {
+	if err := r.setSession(token); err != nil {
 		return err
 	}
 	return r.goTo(accountPath + "?done=password-changed")
 }
 
-// keptPassword shows why the password is still the old one.
-func (r *request) keptPassword(err error) error {
-	var throttled *session.ThrottledError
-	if errors.Is(err, project.ErrCredentials) {
-		telemetry.SetCode(r, "wrong_credentials")
-		return r.showAccount(http.StatusForbidden, accountView{"old", "This is not your password."})
-	}
-	if errors.As(err, &throttled) {
-		telemetry.SetCode(r, "rate_limited")
-		r.setRetryAfter(throttled.RetryAfter)
-		return r.showAccount(http.StatusTooManyRequests, accountView{"old", "There were " + throttled.Error() + ", then try again."})
-	}
-	if field, fault, ok := faultOf(err); ok {
-		return r.showAccount(http.StatusBadRequest, accountView{field, fault})
-	}
-	return err
-}
-
-// changeAccount keeps the choices of this browser.
+// changeAccount stores the choices of this browser.
 func (p *Pages) changeAccount(r *request) error {
 	form, err := r.readForm()
 	if err != nil {
@@ -79,8 +71,8 @@ func (p *Pages) changeAccount(r *request) error {
 	if form.Get("keys") == "on" {
 		keys = "on"
 	}
-	r.keep(keysCookie, keys)
-	r.keepTheme(form.Get("theme"))
+	r.setChoice(keysCookie, keys)
+	r.setTheme(form.Get("theme"))
 	return r.goTo(accountPath + "?done=account-saved")
 }
 
@@ -90,7 +82,7 @@ func (p *Pages) chooseTheme(r *request) error {
 	if err != nil {
 		return err
 	}
-	r.keepTheme(form.Get("theme"))
+	r.setTheme(form.Get("theme"))
 	back := form.Get("back")
 	if parsed, err := url.Parse(back); err != nil || !isLocal(back) || parsed.Path == "" {
 		back = projectsPath
@@ -98,15 +90,15 @@ func (p *Pages) chooseTheme(r *request) error {
 	return r.goTo(back)
 }
 
-func (r *request) keepTheme(theme string) {
+func (r *request) setTheme(theme string) {
 	switch theme {
 	case "light", "dark", "auto":
-		r.keep(themeCookie, theme)
+		r.setChoice(themeCookie, theme)
 	}
 }
 
-// keep sets a cookie that this server's scripts may change too.
-func (r *request) keep(name, value string) {
+// setChoice sets a cookie that scripts of the pages may change too.
+func (r *request) setChoice(name, value string) {
 	secure, err := r.pages.cookies.Secure(r.Request())
 	r.SetCookie(&http.Cookie{
 		Name: name, Value: value, Path: "/", MaxAge: int(choiceAge / time.Second), SameSite: http.SameSiteLaxMode, Secure: secure && err == nil,

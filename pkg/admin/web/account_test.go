@@ -29,8 +29,8 @@ func TestPasswordChangedByItsOwnerEndsTheirOtherSessions(t *testing.T) {
 	if code, at := v.changePassword(password, freshPassword, freshPassword); code != http.StatusSeeOther || at != accountPath+"?done=password-changed" {
 		t.Fatalf("answer %d: %s", code, at)
 	}
-	if change := s.service.last(); change.Action != "person.password_changed" || change.By != user.Email || change.Address == "" {
-		t.Errorf("written down: %+v", change)
+	if change := s.last(t); change.Action != "person.password_changed" || change.Person != user.Email || change.Address == "" {
+		t.Errorf("in the audit trail: %+v", change)
 	}
 	replayed := s.visitor(t)
 	replayed.cookies[sessionCookie] = before

@@ -10,15 +10,15 @@ import (
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
-// shownDeliveries is how many messages the page tells of.
+// shownDeliveries is how many messages the page lists.
 const shownDeliveries = 20
 
-// alertsView is where a project's alerts go, which, and what became of them.
-// The address is never in it, only its host and last characters.
+// alertsView is where a project's alerts go, which alerts, and the result of the
+// last ones. It contains only the host and the last characters of the address.
 type alertsView struct {
 	Host, Last4 string
-	Format      string // as it was chosen: auto, or a service
-	Recognised  string // the service that the address is of; "": none that is known
+	Format      string // as chosen: auto, or a service
+	Recognised  string // the service that the address belongs to; "": unknown
 	Formats     []formatChoice
 	MinSeverity string
 	Deliveries  []clickhouse.Delivery
@@ -47,7 +47,7 @@ func formatName(format string) string {
 }
 
 func (p *Pages) alertsPage(r *request) error {
-	current, err := p.deps.Directory.Alerts(r.Request().Context(), r.project.Name)
+	current, err := p.service.Alerts(r.Request().Context(), r.project)
 	if err != nil {
 		return err
 	}
@@ -64,17 +64,17 @@ func (r *request) showAlerts(status int, current project.Alerts, v alertsView) e
 	for _, format := range project.AlertFormats() {
 		v.Formats = append(v.Formats, formatChoice{format, formatName(format)})
 	}
-	r.tellDeliveries(&v)
+	r.readDeliveries(&v)
 	return r.renderStatus(status, "alerts", view{Title: "Alerts · " + r.project.Name, Tab: "settings", Side: "alerts", Body: v})
 }
 
-// tellDeliveries adds what became of the newest messages, where that is known.
-func (r *request) tellDeliveries(v *alertsView) {
-	ctx, cancel := r.asking()
+// readDeliveries adds the newest messages, if they can be read.
+func (r *request) readDeliveries(v *alertsView) {
+	ctx, cancel := r.querying()
 	defer cancel()
-	page, err := r.pages.deps.Reader.Deliveries(ctx, clickhouse.DeliveryQuery{Project: r.project.ID, Limit: shownDeliveries})
+	page, err := r.pages.service.Deliveries(ctx, r.project, clickhouse.DeliveryQuery{Limit: shownDeliveries})
 	if err != nil {
-		r.pages.deps.Logger.Warn("deliveries not shown", "project", r.project.Name, "err", err)
+		r.pages.logger.Warn("deliveries not shown", "project", r.project.Name, "err", err)
 		return
 	}
 	v.Known, v.Deliveries = true, page.Deliveries
@@ -84,8 +84,8 @@ func (r *request) tellDeliveries(v *alertsView) {
 	}
 }
 
-// changeAlerts saves where alerts go. An address that is not given stays: it is
-// never shown, so that nobody can send it again.
+// changeAlerts stores where alerts go. An address that is not given stays as it
+// is: the form cannot repeat it, because no page shows it.
 func (p *Pages) changeAlerts(r *request) error {
 	form, err := r.readForm()
 	if err != nil {
@@ -93,9 +93,7 @@ func (p *Pages) changeAlerts(r *request) error {
 	}
 	address := strings.TrimSpace(form.Get("webhook_url"))
 	typed := alertsView{Format: form.Get("format"), MinSeverity: form.Get("min_severity")}
-	ctx, cancel := r.changing()
-	defer cancel()
-	_, err = p.deps.Directory.ChangeAlerts(ctx, r.project.Name, func(a *project.Alerts) {
+	_, err = p.service.ChangeAlerts(r.Request().Context(), r.caller, r.project, func(a *project.Alerts) {
 		if address != "" {
 			a.WebhookURL = project.NewSecret(address)
 		}
@@ -103,7 +101,7 @@ func (p *Pages) changeAlerts(r *request) error {
 	})
 	if field, fault, ok := faultOf(err); ok {
 		typed.Field, typed.Fault = field, fault
-		current, err := p.deps.Directory.Alerts(ctx, r.project.Name)
+		current, err := p.service.Alerts(r.Request().Context(), r.project)
 		if err != nil {
 			return err
 		}
@@ -112,17 +110,13 @@ func (p *Pages) changeAlerts(r *request) error {
 	if err != nil {
 		return err
 	}
-	r.changed(ctx, "alerts.changed", "")
 	return r.goTo(r.projectPath("/settings/alerts?done=alerts-saved"))
 }
 
-// clearAlerts turns alerts off and forgets the address.
+// clearAlerts turns alerts off and deletes the address.
 func (p *Pages) clearAlerts(r *request) error {
-	ctx, cancel := r.changing()
-	defer cancel()
-	if err := p.deps.Directory.ClearAlerts(ctx, r.project.Name); err != nil {
+	if err := p.service.ClearAlerts(r.Request().Context(), r.caller, r.project); err != nil {
 		return err
 	}
-	r.changed(ctx, "alerts.changed", "off")
 	return r.goTo(r.projectPath("/settings/alerts?done=alerts-off"))
 }

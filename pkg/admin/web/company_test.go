@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/admin/session/issuertest"
 	"github.com/logboom/logboom/pkg/project"
@@ -21,7 +22,7 @@ func withIssuer(t *testing.T) (*site, *issuertest.Issuer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.mount(t, Config{Public: public, IngestPort: "8080", QueryTimeout: unhurried}, session.NewOIDC(session.OIDCConfig{
+	s.mount(t, Config{Public: public, IngestPort: "8080", QueryTimeout: admintest.Timeout}, session.NewOIDC(session.OIDCConfig{
 		Issuer: i.URL, ClientID: issuertest.ClientID, ClientSecret: project.NewSecret(issuertest.ClientSecret), RedirectURL: CompanyCallback(public),
 	}, nil))
 	return s, i
@@ -59,8 +60,8 @@ func TestCompanyAccountOfAUserSignsIn(t *testing.T) {
 	if v.cookies[sessionCookie] == fixed || v.cookies[attemptCookie] != "" {
 		t.Errorf("the browser holds %v", v.cookies)
 	}
-	if change := s.service.last(); change.Action != "person.signed_in" || change.By != issuertest.Email {
-		t.Errorf("written down: %+v", change)
+	if change := s.last(t); change.Action != "person.signed_in" || change.Person != issuertest.Email {
+		t.Errorf("in the audit trail: %+v", change)
 	}
 	replayed := s.visitor(t)
 	replayed.cookies[attemptCookie] = attempt

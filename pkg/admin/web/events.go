@@ -18,11 +18,6 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// History is what became of one notification; clickhouse.Client knows.
-type History interface {
-	DeliverySteps(ctx context.Context, project, id string) ([]clickhouse.DeliveryStep, error)
-}
-
 // eventsView is the feed of a project's events.
 type eventsView struct {
 	Path, API string
@@ -117,12 +112,12 @@ func (p *Pages) eventsPage(r *request) error {
 		filter = query.All(record.KindEvent).Toggle("channel", v.Channel).And(filter)
 	}
 	v.Filter = filter.String()
-	ctx, cancel := r.asking()
+	ctx, cancel := r.querying()
 	defer cancel()
 	var group sync.WaitGroup
 	defer group.Wait()
 	channels := askLater(&group, func() (clickhouse.EventPage, error) {
-		return p.deps.Explorer.Events(ctx, clickhouse.EventQuery{Project: r.project.ID, From: now.Add(-countedSince), Limit: countedEvents})
+		return p.service.Events(ctx, r.project, clickhouse.EventQuery{From: now.Add(-countedSince), Limit: countedEvents})
 	})
 	if v.Fault == nil {
 		err = v.read(ctx, p, r, filter, now)
@@ -157,7 +152,7 @@ func (v *eventsView) address(channel, event, cursor string) string {
 // read reads the feed, how far the notifications are, and the open event.
 func (v *eventsView) read(ctx context.Context, p *Pages, r *request, filter query.Query, now time.Time) error {
 	cursor := cutText(r.QueryParam("cursor"), maxPosition)
-	page, err := p.deps.Explorer.Events(ctx, clickhouse.EventQuery{Project: r.project.ID, Filter: filter, Limit: eventsPerPage, Cursor: cursor})
+	page, err := p.service.Events(ctx, r.project, clickhouse.EventQuery{Filter: filter, Limit: eventsPerPage, Cursor: cursor})
 	var invalid *clickhouse.InvalidError
 	if errors.As(err, &invalid) {
 		return errGone
@@ -246,9 +241,9 @@ func (p *Pages) deliveriesOf(ctx context.Context, r *request, events []clickhous
 	if !slices.ContainsFunc(events, func(e clickhouse.StoredEvent) bool { return e.Notify }) {
 		return chips
 	}
-	page, err := p.deps.Explorer.Deliveries(ctx, clickhouse.DeliveryQuery{Project: r.project.ID, Limit: countedEvents})
+	page, err := p.service.Deliveries(ctx, r.project, clickhouse.DeliveryQuery{Limit: countedEvents})
 	if err != nil {
-		p.deps.Logger.Warn("deliveries not shown", "project", r.project.Name, "err", err)
+		p.logger.Warn("deliveries not shown", "project", r.project.Name, "err", err)
 		return chips
 	}
 	for _, d := range page.Deliveries {
@@ -304,7 +299,7 @@ func (p *Pages) detail(ctx context.Context, r *request, v *eventsView, open stri
 		if err != nil {
 			return nil, errGone
 		}
-		page, err := p.deps.Explorer.Events(ctx, clickhouse.EventQuery{Project: r.project.ID, Filter: filter, Limit: 1})
+		page, err := p.service.Events(ctx, r.project, clickhouse.EventQuery{Filter: filter, Limit: 1})
 		if err != nil {
 			return nil, err
 		}
@@ -319,9 +314,9 @@ func (p *Pages) detail(ctx context.Context, r *request, v *eventsView, open stri
 	around := logState{From: e.Timestamp.Add(-aroundEvent), To: e.Timestamp.Add(aroundEvent)}
 	d.Logs = around.address(r.projectPath("/logs"))
 	d.fill(e, v)
-	steps, err := p.deps.History.DeliverySteps(ctx, r.project.ID, open)
+	steps, err := p.service.DeliverySteps(ctx, r.project, open)
 	if err != nil {
-		p.deps.Logger.Warn("delivery history not shown", "project", r.project.Name, "err", err)
+		p.logger.Warn("delivery history not shown", "project", r.project.Name, "err", err)
 		d.Fault = "The delivery's history could not be read."
 	}
 	for _, step := range steps {

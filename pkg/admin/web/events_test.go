@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
 	wire "github.com/logboom/logboom/pkg/record"
@@ -23,7 +24,7 @@ func (s *site) happen(t *testing.T, p project.Project, seq uint64, events ...wir
 		events[i].Timestamp = at.UnixNano()
 		block.Append(clickhouse.Row{Seq: seq, Idx: uint32(i), Received: at.UnixNano(), Project: p.ID, RetentionDays: 30}, &events[i])
 	}
-	if err := s.client.InsertEvents(patient(t), fmt.Sprint(p.ID, seq), &block); err != nil {
+	if err := s.Client.InsertEvents(admintest.Context(t), fmt.Sprint(p.ID, seq), &block); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -31,14 +32,14 @@ func (s *site) happen(t *testing.T, p project.Project, seq uint64, events ...wir
 func TestFeedShowsEventsWithTheirDelivery(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	shop, other := s.project(t, "shop"), s.project(t, "other")
+	shop, other := s.Project(t, "shop"), s.Project(t, "other")
 	s.happen(t, shop, 1, wire.Event{Channel: "deploys", Title: "v1 is live", Icon: "🚀", Notify: true, Tags: []wire.Pair{{Key: "sha", Value: "abc"}}}, wire.Event{Channel: "orders", Title: "large order", Description: "1,249 EUR"})
 	s.happen(t, other, 2, wire.Event{Channel: "secret", Title: "of others"})
 	rows := []clickhouse.DeliveryRow{
 		{Project: shop.ID, Time: s.now.Add(-time.Minute).UnixNano(), Event: "0-1-0", Destination: "hooks.slack.com …WXYZ", Format: "slack", Attempt: 1, State: clickhouse.DeliveryAttempt, Status: 429, Answer: "<b>slow</b>"},
 		{Project: shop.ID, Time: s.now.UnixNano(), Event: "0-1-0", Destination: "hooks.slack.com …WXYZ", Format: "slack", Attempt: 2, State: clickhouse.DeliveryDelivered, Status: 200, Answer: "ok"},
 	}
-	if err := s.client.InsertDeliveries(patient(t), "d", rows); err != nil {
+	if err := s.Client.InsertDeliveries(admintest.Context(t), "d", rows); err != nil {
 		t.Fatal(err)
 	}
 	member := s.as(t, s.user(t, "member@example.org", project.RoleMember, shop))
@@ -69,12 +70,12 @@ func TestFeedShowsEventsWithTheirDelivery(t *testing.T) {
 func TestOperationsAreForAdministratorsOnly(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	shop := s.project(t, "shop")
-	topology, err := stream.Open(patient(t), s.queue, stream.Config{Shards: 1, MaxBytes: 8 << 20, DeadMaxBytes: 8 << 20})
+	shop := s.Project(t, "shop")
+	topology, err := stream.Open(admintest.Context(t), s.Queue, stream.Config{Shards: 1, MaxBytes: 8 << 20, DeadMaxBytes: 8 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := topology.Bury(patient(t), stream.DeadLetter{Reason: "too_large", Stream: "none", Detail: "<script>alert(1)</script>", Data: []byte("raw \x1b[2J<b>bytes</b>"), Time: time.Now()}); err != nil {
+	if err := topology.Bury(admintest.Context(t), stream.DeadLetter{Reason: "too_large", Stream: "none", Detail: "<script>alert(1)</script>", Data: []byte("raw \x1b[2J<b>bytes</b>"), Time: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	member, limited := s.as(t, s.user(t, "member@example.org", project.RoleMember, shop)), s.as(t, s.user(t, "limited@example.org", project.RoleAdmin, shop))
@@ -88,7 +89,7 @@ func TestOperationsAreForAdministratorsOnly(t *testing.T) {
 	}
 	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
 	page := admin.body("/operations", http.StatusOK)
-	for _, want := range []string{"LOGS_0", "EVENTS_0", "NATS JetStream", "ClickHouse", "1 dead letter to look at", "too large", "&lt;script&gt;"} {
+	for _, want := range []string{"LOGS_0", "EVENTS_0", "NATS JetStream", "ClickHouse", "1 dead letter to check", "too large", "&lt;script&gt;"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %s", want)
 		}

@@ -20,7 +20,7 @@ func formatNumber(n uint64) string {
 	return b.String()
 }
 
-// formatCount writes a number shortly: 9,999, then 12.3 k, 4.5 M, 6.7 G.
+// formatCount writes a number in short: 9,999, then 12.3 k, 4.5 M, 6.7 G.
 func formatCount(n uint64) string {
 	if n < 10_000 {
 		return formatNumber(n)
@@ -28,7 +28,7 @@ func formatCount(n uint64) string {
 	return scaled(float64(n), 1000, []string{"", " k", " M", " G", " T", " P", " E"})
 }
 
-// formatBytes writes a size shortly: 640 B, 1.2 kB, 3.4 GB; a kB is 1000 B.
+// formatBytes writes a size in short: 640 B, 1.2 kB, 3.4 GB; 1 kB is 1000 B.
 func formatBytes(n uint64) string {
 	return scaled(float64(n), 1000, []string{" B", " kB", " MB", " GB", " TB", " PB", " EB"})
 }
@@ -47,7 +47,7 @@ func scaled(value, step float64, units []string) string {
 	return strings.TrimSuffix(text, ".0") + units[unit]
 }
 
-// plural is the number with its noun: 1 token, 2 tokens.
+// plural returns the number with its noun: 1 token, 2 tokens.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -55,26 +55,26 @@ func plural(n int, noun string) string {
 	return formatNumber(uint64(max(0, n))) + " " + noun + "s"
 }
 
-// since is how long ago something was, in the one unit that matters.
+// since says how long ago something happened, in one unit.
 func since(t, now time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
-	gone := now.Sub(t)
+	passed := now.Sub(t)
 	switch {
-	case gone < 2*time.Minute:
+	case passed < 2*time.Minute:
 		return "just now"
-	case gone < 2*time.Hour:
-		return plural(int(gone/time.Minute), "minute") + " ago"
-	case gone < 48*time.Hour:
-		return plural(int(gone/time.Hour), "hour") + " ago"
+	case passed < 2*time.Hour:
+		return plural(int(passed/time.Minute), "minute") + " ago"
+	case passed < 48*time.Hour:
+		return plural(int(passed/time.Hour), "hour") + " ago"
 	}
-	return plural(int(gone/(24*time.Hour)), "day") + " ago"
+	return plural(int(passed/(24*time.Hour)), "day") + " ago"
 }
 
-// ahead is how long is left, in the one or two units that matter.
-func ahead(left time.Duration) string {
-	hours, minutes := int(left/time.Hour), int(left/time.Minute)%60
+// lengthOf returns a duration in one or two units.
+func lengthOf(d time.Duration) string {
+	hours, minutes := int(d/time.Hour), int(d/time.Minute)%60
 	switch {
 	case hours >= 48:
 		return strconv.Itoa(hours/24) + " days"
@@ -84,7 +84,7 @@ func ahead(left time.Duration) string {
 	return strconv.Itoa(max(1, minutes)) + " min"
 }
 
-// number is formatNumber for templates, whatever kind of whole number it is.
+// number is formatNumber for templates, for every kind of whole number.
 func number(n any) string {
 	v := reflect.ValueOf(n)
 	if v.CanInt() {

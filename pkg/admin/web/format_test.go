@@ -38,7 +38,7 @@ func TestTimesAreToldInTheUnitThatMatters(t *testing.T) {
 		t.Errorf("never: %s", got)
 	}
 	for left, want := range map[time.Duration]string{time.Second: "1 min", 59 * time.Minute: "59 min", 9*time.Hour + 24*time.Minute: "9 h 24 min", 72 * time.Hour: "3 days"} {
-		if got := ahead(left); got != want {
+		if got := lengthOf(left); got != want {
 			t.Errorf("%s: %s", left, got)
 		}
 	}

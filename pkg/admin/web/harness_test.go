@@ -1,163 +1,70 @@
 package web
 
 import (
-	"context"
-	"encoding/base64"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/logboom/logboom/pkg/admin/saved"
+	"github.com/logboom/logboom/pkg/admin"
+	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/admin/session"
-	"github.com/logboom/logboom/pkg/clickhouse"
-	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 	"github.com/logboom/logboom/pkg/project"
-	"github.com/logboom/logboom/pkg/stream"
-	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
 const password = "a long password"
 
-// unhurried is a bound for what is over in a moment, which also a machine that
-// stands still now and then keeps.
-const unhurried = 2 * time.Minute
-
-// patient is the test's context with a deadline: without one, the queue's client
-// puts its own of 5 s in the place.
-func patient(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), unhurried)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // site is the pages over a real queue and a real ClickHouse.
 type site struct {
-	echo     *echo.Echo
-	pages    *Pages
-	store    *project.Store
-	client   *clickhouse.Client
-	sessions *session.Sessions
-	service  *fakeService
-	queue    jetstream.JetStream
-	views    *saved.Views
-	now      time.Time // which the pages' clock shows all the time
-}
-
-// fakeService is the service behind the pages: it deletes, and remembers what it
-// was told.
-type fakeService struct {
-	store *project.Store
-
-	mu      sync.Mutex
-	changes []Change
-}
-
-func (r *fakeService) DeleteProject(ctx context.Context, found project.Project) error {
-	_, err := r.store.DeleteProject(ctx, found.Name)
-	return err
-}
-
-func (r *fakeService) SettingsChanged(context.Context, project.Project) {}
-
-func (r *fakeService) Changed(_ context.Context, change Change) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.changes = append(r.changes, change)
-}
-
-func (r *fakeService) Changes(context.Context, uint64, int) ([]Change, uint64, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]Change(nil), r.changes...), 0, nil
-}
-
-func (r *fakeService) last() Change {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.changes) == 0 {
-		return Change{}
-	}
-	return r.changes[len(r.changes)-1]
+	*admintest.Installation
+	echo  *echo.Echo
+	pages *Pages
+	now   time.Time // the pages' clock stands still
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	ctx := patient(t)
-	server, err := embedded.StartNATS(ctx, embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Stop(context.Background()) })
-	nc, js, err := stream.Connect(ctx, server.URL(), streamtest.Calm("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	s := &site{echo: echo.New(), queue: js, now: time.Now()}
-	if s.store, err = project.Open(ctx, js, project.StoreConfig{Key: project.NewSecret(base64.StdEncoding.EncodeToString(make([]byte, 32)))}); err != nil {
-		t.Fatal(err)
-	}
-	if s.sessions, err = session.Open(ctx, js, s.store, 1); err != nil {
-		t.Fatal(err)
-	}
-	if s.client, err = clickhouse.Open(clickhouse.Config{URL: enginetest.URL(t)}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.client.Close() })
-	if err := s.client.Migrate(ctx); err != nil {
-		t.Fatal(err)
-	}
-	s.service = &fakeService{store: s.store}
-	if s.views, err = saved.Open(ctx, js, 1); err != nil {
-		t.Fatal(err)
-	}
-	s.mount(t, Config{IngestPort: "8080", QueryTimeout: unhurried}, nil)
+	s := &site{Installation: admintest.Start(t), now: time.Now()}
+	s.mount(t, Config{IngestPort: "8080", QueryTimeout: admintest.Timeout}, nil)
 	return s
 }
 
-// mount lays the pages anew, with other settings.
+// mount replaces the pages, with other settings.
 func (s *site) mount(t *testing.T, cfg Config, issuer *session.OIDC) {
 	t.Helper()
-	pages, err := New(cfg, Deps{
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Directory: s.store, Reader: s.client, Service: s.service,
-		Sessions: s.sessions, Gate: session.NewGate(s.store), OIDC: issuer,
-		Explorer: s.client, Views: s.views, Engine: s.client, History: s.client, Queue: stream.NewOverview(s.queue), Letters: stream.NewLetters(s.queue),
-	})
+	s.Deps.OIDC = issuer
+	pages, err := New(cfg, s.Logger, s.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages.now, pages.allowed = func() time.Time { return s.now }, unhurried
+	pages.now = func() time.Time { return s.now }
 	s.echo = echo.New()
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	pages.Mount(s.echo)
 	s.pages = pages
 }
 
-func (s *site) project(t *testing.T, name string) project.Project {
+// last returns the newest change in the audit trail.
+func (s *site) last(t *testing.T) admin.Change {
 	t.Helper()
-	made, err := s.store.CreateProject(patient(t), name)
-	if err != nil {
-		t.Fatal(err)
+	list := s.Changes(t)
+	if len(list) == 0 {
+		return admin.Change{}
 	}
-	return made
+	return list[len(list)-1]
 }
 
 func (s *site) user(t *testing.T, email string, role project.Role, projects ...project.Project) project.User {
 	t.Helper()
-	made, err := s.store.CreateUser(patient(t), email, project.NewSecret(password), role)
+	made, err := s.Store.CreateUser(admintest.Context(t), email, project.NewSecret(password), role)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +72,7 @@ func (s *site) user(t *testing.T, email string, role project.Role, projects ...p
 	for _, p := range projects {
 		ids = append(ids, p.ID)
 	}
-	if err := s.sessions.Members().Limit(patient(t), made, ids); err != nil {
+	if err := s.Deps.Sessions.Members().Limit(admintest.Context(t), made, ids); err != nil {
 		t.Fatal(err)
 	}
 	return made
@@ -188,7 +95,7 @@ func (s *site) visitor(t *testing.T) *visitor {
 // as is a visitor with a session of the user.
 func (s *site) as(t *testing.T, user project.User) *visitor {
 	t.Helper()
-	token, err := s.sessions.Begin(patient(t), user)
+	token, err := s.Deps.Sessions.Begin(admintest.Context(t), user)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +114,7 @@ func (v *visitor) post(path string, form url.Values) *httptest.ResponseRecorder 
 
 func (v *visitor) send(method, path, kind string, body io.Reader) *httptest.ResponseRecorder {
 	v.t.Helper()
-	request := httptest.NewRequestWithContext(patient(v.t), method, v.root+path, body)
+	request := httptest.NewRequestWithContext(admintest.Context(v.t), method, v.root+path, body)
 	if kind != "" {
 		request.Header.Set("Content-Type", kind)
 	}

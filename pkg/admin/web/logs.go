@@ -76,7 +76,7 @@ func (p *Pages) logsPage(r *request) error {
 	}
 	v.Tokens = paint(state.Query, v.Fault)
 	v.Saved = p.savedOf(r)
-	ctx, cancel := r.asking()
+	ctx, cancel := r.querying()
 	defer cancel()
 	var group sync.WaitGroup
 	defer group.Wait()

@@ -67,7 +67,7 @@ func (p *Pages) readChart(ctx context.Context, r *request, s logState) (chartVie
 	length := s.To.Sub(s.From)
 	width := barWidth(length)
 	n := max(1, int(math.Round(float64(length)/float64(width))))
-	h, err := p.deps.Explorer.Histogram(ctx, clickhouse.HistogramQuery{Project: r.project.ID, From: s.From, To: s.To, Filter: s.Filter, Buckets: n})
+	h, err := p.service.Histogram(ctx, r.project, clickhouse.HistogramQuery{From: s.From, To: s.To, Filter: s.Filter, Buckets: n})
 	if err != nil {
 		return chartView{}, err
 	}

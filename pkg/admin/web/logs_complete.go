@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/query"
 
 	"github.com/logboom/logboom/pkg/record"
@@ -42,9 +43,9 @@ func (p *Pages) completeLogs(r *request) error {
 	typed := query.Complete(record.KindLog, state.Query, cursor)
 	answer := completions{From: typed.From, To: typed.To, Items: []completion{}}
 	if !typed.Nothing {
-		ctx, cancel := r.asking()
+		ctx, cancel := r.querying()
 		defer cancel()
-		if err := p.complete(ctx, r.project.ID, state, typed, &answer); err != nil {
+		if err := p.complete(ctx, r.project, state, typed, &answer); err != nil {
 			return r.JSON(http.StatusServiceUnavailable, map[string]string{"code": refusalOf(err).Code, "detail": problemText(err)})
 		}
 	}
@@ -53,13 +54,13 @@ func (p *Pages) completeLogs(r *request) error {
 
 // complete fills the answer from what the logs are made of, with the rest of
 // the query applied.
-func (p *Pages) complete(ctx context.Context, project string, s logState, typed query.Completion, answer *completions) error {
+func (p *Pages) complete(ctx context.Context, in project.Project, s logState, typed query.Completion, answer *completions) error {
 	filter, err := query.Parse(record.KindLog, typed.Rest)
 	if err != nil {
 		filter = query.Query{} // it is not finished
 	}
 	at := s.shown()
-	found, err := p.deps.Explorer.Facets(ctx, clickhouse.FacetQuery{Project: project, From: at.From, To: at.To, Filter: filter})
+	found, err := p.service.Facets(ctx, in, clickhouse.FacetQuery{From: at.From, To: at.To, Filter: filter})
 	if err != nil {
 		return err
 	}

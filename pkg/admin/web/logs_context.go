@@ -48,9 +48,9 @@ func (p *Pages) contextPage(r *request) error {
 	s, _ := readLogState(r.QueryParams(), now)
 	s.Live, s.Line = false, id.String()
 	before, after := readSide(r.QueryParam("before")), readSide(r.QueryParam("after"))
-	ctx, cancel := r.asking()
+	ctx, cancel := r.querying()
 	defer cancel()
-	found, err := p.deps.Explorer.Context(ctx, clickhouse.ContextQuery{Project: r.project.ID, ID: id, Before: before, After: after})
+	found, err := p.service.Context(ctx, r.project, clickhouse.ContextQuery{ID: id, Before: before, After: after})
 	if errors.Is(err, clickhouse.ErrNoLog) {
 		return errGone
 	}

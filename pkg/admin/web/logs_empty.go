@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/query"
 
 	"github.com/logboom/logboom/pkg/record"
@@ -48,7 +49,7 @@ func (p *Pages) suggest(ctx context.Context, r *request, s logState) *emptyView 
 	group.SetLimit(2)
 	for i := range steps {
 		group.Go(func() error {
-			steps[i].Count = p.countLogs(ctx, r.project.ID, steps[i].state)
+			steps[i].Count = p.countLogs(ctx, r.project, steps[i].state)
 			return nil
 		})
 	}
@@ -105,9 +106,9 @@ func nearSteps(s logState) []emptyStep {
 }
 
 // countLogs counts what a state would show; 0 where that cannot be said.
-func (p *Pages) countLogs(ctx context.Context, project string, s logState) uint64 {
+func (p *Pages) countLogs(ctx context.Context, in project.Project, s logState) uint64 {
 	at := s.shown()
-	h, err := p.deps.Explorer.Histogram(ctx, clickhouse.HistogramQuery{Project: project, From: at.From, To: at.To, Filter: s.Filter, Buckets: 1})
+	h, err := p.service.Histogram(ctx, in, clickhouse.HistogramQuery{From: at.From, To: at.To, Filter: s.Filter, Buckets: 1})
 	if err != nil {
 		return 0
 	}

@@ -53,7 +53,7 @@ const (
 func (p *Pages) readFacets(ctx context.Context, found project.Project, s logState, root string) (facetsView, error) {
 	at := s.shown()
 	ask := func(ctx context.Context, filter query.Query) (clickhouse.Facets, error) {
-		return p.deps.Explorer.Facets(ctx, clickhouse.FacetQuery{Project: found.ID, From: at.From, To: at.To, Filter: filter})
+		return p.service.Facets(ctx, found, clickhouse.FacetQuery{From: at.From, To: at.To, Filter: filter})
 	}
 	fields := slices.DeleteFunc(s.Filter.SelectedFields(), func(field string) bool { return field == "id" })
 	own := map[string]clickhouse.Facets{}

@@ -60,9 +60,7 @@ type gapRow struct {
 // readRows reads the list, and what was lost meanwhile.
 func (p *Pages) readRows(ctx context.Context, r *request, s logState) (rowsView, error) {
 	at := s.shown()
-	page, err := p.deps.Explorer.Logs(ctx, clickhouse.LogQuery{
-		Project: r.project.ID, From: at.From, To: at.To, Filter: s.Filter, Limit: rowsPerPage, Cursor: s.Cursor,
-	})
+	page, err := p.service.Logs(ctx, r.project, clickhouse.LogQuery{From: at.From, To: at.To, Filter: s.Filter, Limit: rowsPerPage, Cursor: s.Cursor})
 	if err != nil {
 		return rowsView{}, err
 	}
@@ -97,7 +95,7 @@ func (p *Pages) lostLine(ctx context.Context, r *request, s logState, rows []log
 	if err != nil {
 		return ""
 	}
-	if _, err := p.deps.Explorer.Context(ctx, clickhouse.ContextQuery{Project: r.project.ID, ID: id}); err != nil {
+	if _, err := p.service.Context(ctx, r.project, clickhouse.ContextQuery{ID: id}); err != nil {
 		return "The line of this link is not stored any more: its retention has ended, or it was erased."
 	}
 	return "The line of this link is further down: load older lines, or show its context."
@@ -190,9 +188,9 @@ type gap struct {
 // gapsOf are the hours in which records of the project were dropped, the newest
 // first. Whose they were is not known, so the query does not count.
 func (p *Pages) gapsOf(ctx context.Context, r *request, at timeSpan) []gap {
-	hours, err := p.deps.Reader.Usage(ctx, r.project.ID, at.From, at.To)
+	hours, err := p.service.Usage(ctx, r.project, at.From, at.To)
 	if err != nil {
-		p.deps.Logger.Warn("losses not shown", "project", r.project.Name, "err", err)
+		p.logger.Warn("losses not shown", "project", r.project.Name, "err", err)
 		return nil
 	}
 	reasons := map[time.Time]map[string]uint64{}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/query"
@@ -29,7 +30,7 @@ func (s *site) insert(t *testing.T, p project.Project, seq uint64, logs ...wire.
 		}
 		block.Append(clickhouse.Row{Seq: seq, Idx: uint32(i), Received: at.UnixNano(), Project: p.ID, RetentionDays: 30}, &logs[i])
 	}
-	if err := s.client.InsertLogs(patient(t), fmt.Sprint(p.ID, seq), &block); err != nil {
+	if err := s.Client.InsertLogs(admintest.Context(t), fmt.Sprint(p.ID, seq), &block); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,7 +48,7 @@ func (v *visitor) body(path string, status int) string {
 func TestExplorerShowsTheProjectsOwnLinesOnly(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	shop, other := s.project(t, "shop"), s.project(t, "other")
+	shop, other := s.Project(t, "shop"), s.Project(t, "other")
 	s.insert(t, shop, 1, wire.Log{Application: "api", Severity: "ERROR", SeverityNumber: 17, Data: "the shop's own line", Host: "web-1"})
 	s.insert(t, other, 2, wire.Log{Application: "api", Severity: "INFO", SeverityNumber: 9, Data: "a line of others"})
 	member := s.as(t, s.user(t, "member@example.org", project.RoleMember, shop))
@@ -87,7 +88,7 @@ var raw = regexp.MustCompile("<script>alert|<img src=x|onerror=alert\\(1\\)>|<sv
 func TestNoTextOfALineIsObeyed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	shop := s.project(t, "shop")
+	shop := s.Project(t, "shop")
 	for i, text := range hostileTexts {
 		s.insert(t, shop, uint64(i+1), wire.Log{Application: text, Severity: text, SeverityNumber: 17, Data: text, Host: text, Source: text, Metadata: []wire.Pair{{Key: text, Value: text}, {Key: "trace_id", Value: text}}})
 	}
@@ -120,7 +121,7 @@ func inQuery(page, found string) bool {
 func TestClicksOnValuesEditTheQuery(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.project(t, "shop")
+	s.Project(t, "shop")
 	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
 	for _, c := range []struct{ text, do, field, value, want string }{
 		{"x", "in", "application", "checkout", "x app:checkout"},
@@ -185,7 +186,7 @@ func TestAddressOfTheExplorerHoldsAllOfItsState(t *testing.T) {
 func TestCompletionOffersFieldsAndTheirValues(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	shop := s.project(t, "shop")
+	shop := s.Project(t, "shop")
 	s.insert(t, shop, 1, wire.Log{Application: "checkout", Host: "web-1", Severity: "info", SeverityNumber: 9, Data: "x", Metadata: []wire.Pair{{Key: "region", Value: "eu west"}}},
 		wire.Log{Application: "cart", Host: "web-2", Severity: "info", SeverityNumber: 9, Data: "y"})
 	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
@@ -213,7 +214,7 @@ func TestCompletionOffersFieldsAndTheirValues(t *testing.T) {
 func TestBadQueryIsShownWithItsPlace(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.project(t, "shop")
+	s.Project(t, "shop")
 	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
 	page := admin.body("/projects/shop/logs?q="+url.QueryEscape("failed AND (host:"), http.StatusBadRequest)
 	for _, want := range []string{`data-bad="17"`, `class="q-operator"`, "Missing value of host (character 18)."} {
@@ -231,7 +232,7 @@ func TestBadQueryIsShownWithItsPlace(t *testing.T) {
 func TestPagesKeepToTheirWeight(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	shop := s.project(t, "shop")
+	shop := s.Project(t, "shop")
 	logs := make([]wire.Log, rowsPerPage)
 	for i := range logs {
 		logs[i] = wire.Log{Application: "checkout", Severity: "info", SeverityNumber: 9, Host: fmt.Sprint("web-", i%5), Data: fmt.Sprintf("request %d was answered in %d ms after %x", i*7919, i%250, i*104729)}

@@ -1,21 +1,12 @@
 package web
 
 import (
-	"context"
 	"net/url"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/logboom/logboom/pkg/admin/saved"
+	"github.com/logboom/logboom/pkg/admin"
 )
-
-// Views keep what people saved; saved.Views do, for each person and project. They bound what
-// they keep: project.ErrFull says that there is room for no more.
-type Views interface {
-	List(ctx context.Context, project, person string) ([]saved.View, error)
-	Save(ctx context.Context, project, person string, v saved.View) error
-	Delete(ctx context.Context, project, person, id string) error
-}
 
 // savedView is a saved question as the menu shows it.
 type savedView struct {
@@ -27,12 +18,9 @@ const maxViewName = 60 // characters
 // savedOf are the person's questions of the project. Without them the page is
 // shown all the same.
 func (p *Pages) savedOf(r *request) []savedView {
-	if p.deps.Views == nil {
-		return nil
-	}
-	list, err := p.deps.Views.List(r.Request().Context(), r.project.ID, r.person.Email)
+	list, err := p.service.Views(r.Request().Context(), r.caller, r.project)
 	if err != nil {
-		p.deps.Logger.Warn("saved questions not shown", "project", r.project.Name, "err", err)
+		p.logger.Warn("saved questions not shown", "project", r.project.Name, "err", err)
 		return nil
 	}
 	shown := make([]savedView, len(list))
@@ -48,9 +36,6 @@ func (p *Pages) savedOf(r *request) []savedView {
 
 // saveView keeps the state of the form under a name.
 func (p *Pages) saveView(r *request) error {
-	if p.deps.Views == nil {
-		return errGone
-	}
 	form, err := r.readForm()
 	if err != nil {
 		return err
@@ -67,9 +52,7 @@ func (p *Pages) saveView(r *request) error {
 	if characters := []rune(printable(name)); len(characters) > maxViewName {
 		name = string(characters[:maxViewName])
 	}
-	ctx, cancel := r.changing()
-	defer cancel()
-	err = p.deps.Views.Save(ctx, r.project.ID, r.person.Email, saved.View{Name: printable(name), State: state.values().Encode(), Saved: p.now().UTC()})
+	err = p.service.SaveView(r.Request().Context(), r.caller, r.project, admin.View{Name: printable(name), State: state.values().Encode(), Saved: p.now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -78,17 +61,12 @@ func (p *Pages) saveView(r *request) error {
 
 // deleteView forgets one of the person's questions.
 func (p *Pages) deleteView(r *request) error {
-	if p.deps.Views == nil {
-		return errGone
-	}
 	form, err := r.readForm()
 	if err != nil {
 		return err
 	}
 	state, _ := readLogState(form, p.now().UTC())
-	ctx, cancel := r.changing()
-	defer cancel()
-	if err := p.deps.Views.Delete(ctx, r.project.ID, r.person.Email, form.Get("id")); err != nil {
+	if err := p.service.DeleteView(r.Request().Context(), r.caller, r.project, form.Get("id")); err != nil {
 		return err
 	}
 	return r.goTo(state.address(r.projectPath("/logs")))

@@ -1,41 +1,22 @@
 package web
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/telemetry"
 )
 
-// Queue shows the queue and the processes around it; stream.Overview does.
-type Queue interface {
-	Shards(ctx context.Context) ([]stream.ShardState, error)
-	Members(ctx context.Context) ([]stream.Member, error)
-}
-
-// Letters are the messages that could not be stored; stream.Letters are.
-type Letters interface {
-	List(ctx context.Context, after uint64, limit int) (stream.LetterPage, error)
-	Letter(ctx context.Context, id uint64) (stream.Letter, error)
-	Replay(ctx context.Context, id uint64) (stream.Ack, error)
-}
-
-// Engine shows what the database holds of all projects; clickhouse.Client does.
-type Engine interface {
-	Ping(ctx context.Context) error
-	TableSizes(ctx context.Context) ([]clickhouse.TableSize, error)
-	BatchesSince(ctx context.Context, since time.Time) (clickhouse.Batches, error)
-	ProjectSizes(ctx context.Context, since time.Time) ([]clickhouse.ProjectSize, error)
-	Destinations(ctx context.Context, since time.Time) ([]clickhouse.DestinationState, error)
-}
-
-// operationsView is how the installation is doing.
+// operationsView is the state of the installation.
 type operationsView struct {
 	Diagnosis string
 	State     string // ok, warn or error: the worst
@@ -44,15 +25,15 @@ type operationsView struct {
 	Engines   []engineRow
 	Chats     []chatRow
 	Letters   []letterRow
-	Older     string // where the next page of letters begins, or none
+	Older     string // address of the next page of letters, or ""
 	Members   []memberRow
-	Drift     int // processes of another version than this one's
+	Drift     int // number of processes that do not run the newest version
 	Projects  []sizeRow
 	Tables    []tableRow
 	Problems  []string
 }
 
-// tile is a number with what it means.
+// tile is a number with its meaning.
 type tile struct {
 	Name, Value, Note, State string
 }
@@ -65,7 +46,7 @@ type shardRow struct {
 	Bytes                  uint64
 }
 
-// engineRow is one of the engines.
+// engineRow is NATS or ClickHouse.
 type engineRow struct {
 	Name, Kind, State, Text string
 }
@@ -87,7 +68,7 @@ type letterRow struct {
 // memberRow is a process.
 type memberRow struct {
 	Name, Host, Version, Ops, Up, State, Unready string
-	Other                                        bool // its version is not this one's
+	Other                                        bool // it does not run the newest version
 }
 
 // sizeRow is a project's share of what was stored.
@@ -104,94 +85,49 @@ type tableRow struct {
 	Ratio string
 }
 
-// Of the page.
+const lettersPerPage = 20
+
+// How old the oldest message of a shard may be before the page warns, and
+// before it shows an error.
 const (
-	lettersPerPage = 20
-	sizesSince     = 30 * 24 * time.Hour
-	chatsSince     = 24 * time.Hour
-	lateAfter      = 10 * time.Second // a shard whose oldest message waits for longer
-	veryLate       = 2 * time.Minute
+	lateAfter     = 10 * time.Second
+	veryLateAfter = 2 * time.Minute
 )
 
-// looked is what the page asked for, each with its error.
-type looked struct {
-	shards   *later[[]stream.ShardState]
-	members  *later[[]stream.Member]
-	letters  *later[stream.LetterPage]
-	tables   *later[[]clickhouse.TableSize]
-	batches  *later[clickhouse.Batches]
-	projects *later[[]clickhouse.ProjectSize]
-	chats    *later[[]clickhouse.DestinationState]
-	names    *later[map[string]string]
-}
-
-// operationsPage shows all that keeps the records moving. What cannot be read
-// is told of, and the rest is shown.
+// operationsPage shows everything that keeps the records moving. It says which
+// parts could not be read and shows the others.
 func (p *Pages) operationsPage(r *request) error {
-	ctx, cancel := r.asking()
+	ctx, cancel := r.querying()
 	defer cancel()
 	now := p.now().UTC()
-	after, _ := strconv.ParseUint(r.QueryParam("after"), 10, 63) // what is none is the begin
-	var group sync.WaitGroup
-	defer group.Wait()
-	l := p.look(ctx, &group, after, now)
+	after, _ := strconv.ParseUint(r.QueryParam("after"), 10, 63) // a malformed one is the beginning
+	found := p.service.Installation(ctx, after, lettersPerPage, now)
 	v := &operationsView{State: "ok"}
-	v.showShards(l, now)
-	v.showMembers(l, now)
-	v.showLetters(l)
-	v.showStore(l)
-	v.showChats(l)
-	v.tiles(l, now)
-	v.Diagnosis = v.diagnose()
+	v.addShards(found, now)
+	v.addMembers(found, now)
+	v.addLetters(found)
+	v.addTables(found)
+	v.addDestinations(found)
+	v.addTiles(found, now)
+	v.Diagnosis = v.diagnosis()
 	return r.render("operations", view{Title: "Operations", Tab: "operations", Body: v})
 }
 
-// look asks for everything at once.
-func (p *Pages) look(ctx context.Context, group *sync.WaitGroup, after uint64, now time.Time) *looked {
-	return &looked{
-		shards:   askLater(group, func() ([]stream.ShardState, error) { return p.deps.Queue.Shards(ctx) }),
-		members:  askLater(group, func() ([]stream.Member, error) { return p.deps.Queue.Members(ctx) }),
-		letters:  askLater(group, func() (stream.LetterPage, error) { return p.deps.Letters.List(ctx, after, lettersPerPage) }),
-		tables:   askLater(group, func() ([]clickhouse.TableSize, error) { return p.deps.Engine.TableSizes(ctx) }),
-		batches:  askLater(group, func() (clickhouse.Batches, error) { return p.deps.Engine.BatchesSince(ctx, now) }),
-		projects: askLater(group, func() ([]clickhouse.ProjectSize, error) { return p.deps.Engine.ProjectSizes(ctx, now.Add(-sizesSince)) }),
-		chats: askLater(group, func() ([]clickhouse.DestinationState, error) {
-			return p.deps.Engine.Destinations(ctx, now.Add(-chatsSince))
-		}),
-		names: askLater(group, func() (map[string]string, error) { return p.projectNames(ctx) }),
-	}
-}
-
-// projectNames are the names of all projects by ID.
-func (p *Pages) projectNames(ctx context.Context) (map[string]string, error) {
-	names, after := map[string]string{}, ""
-	for {
-		page, err := p.deps.Directory.Projects(ctx, after, 0)
-		if err != nil || len(page) == 0 {
-			return names, err
-		}
-		for _, one := range page {
-			names[one.ID] = one.Name
-		}
-		after = page[len(page)-1].Name
-	}
-}
-
-// worse raises the state of the page.
-func (v *operationsView) worse(state string) {
+// raise makes the state of the page at least as bad as the one given.
+func (v *operationsView) raise(state string) {
 	if rank(state) > rank(v.State) {
 		v.State = state
 	}
 }
 
-// missing tells of what could not be read.
+// missing adds that a part could not be read.
 func (v *operationsView) missing(what string, err error) {
-	v.worse("error")
+	v.raise("error")
 	v.Problems = append(v.Problems, what+": "+problemText(err))
 }
 
-func (v *operationsView) showShards(l *looked, now time.Time) {
-	shards, err := l.shards.wait()
+func (v *operationsView) addShards(found admin.Installation, now time.Time) {
+	shards, err := found.Shards.Value, found.Shards.Err
 	queue := engineRow{"NATS JetStream", "queue", "ok", "accepting"}
 	if err != nil {
 		v.missing("The queue could not be read", fmt.Errorf("%w: %w", project.ErrUnavailable, err))
@@ -207,7 +143,7 @@ func (v *operationsView) showShards(l *looked, now time.Time) {
 		if late := now.Sub(s.Oldest); !s.Oldest.IsZero() && late > 0 {
 			row.Lag = lengthText(late)
 			switch {
-			case late > veryLate:
+			case late > veryLateAfter:
 				row.State = "error"
 			case late > lateAfter:
 				row.State = "warn"
@@ -219,13 +155,13 @@ func (v *operationsView) showShards(l *looked, now time.Time) {
 		case row.Percent >= 80 && row.State == "ok":
 			row.State = "warn"
 		}
-		v.worse(row.State)
+		v.raise(row.State)
 		v.Shards = append(v.Shards, row)
 	}
 }
 
-func (v *operationsView) showMembers(l *looked, now time.Time) {
-	members, err := l.members.wait()
+func (v *operationsView) addMembers(found admin.Installation, now time.Time) {
+	members, err := found.Members.Value, found.Members.Err
 	if err != nil {
 		v.missing("The processes could not be read", fmt.Errorf("%w: %w", project.ErrUnavailable, err))
 	}
@@ -248,13 +184,13 @@ func (v *operationsView) showMembers(l *looked, now time.Time) {
 		if m.Unready != "" {
 			row.State = "error"
 		}
-		v.worse(row.State)
+		v.raise(row.State)
 		v.Members = append(v.Members, row)
 	}
 }
 
-func (v *operationsView) showLetters(l *looked) {
-	page, err := l.letters.wait()
+func (v *operationsView) addLetters(found admin.Installation) {
+	page, err := found.DeadLetters.Value, found.DeadLetters.Err
 	if err != nil {
 		v.missing("The dead letters could not be read", fmt.Errorf("%w: %w", project.ErrUnavailable, err))
 	}
@@ -265,7 +201,7 @@ func (v *operationsView) showLetters(l *looked) {
 		v.Older = operationsPath + "?after=" + strconv.FormatUint(page.Next, 10)
 	}
 	if len(v.Letters) > 0 {
-		v.worse("warn")
+		v.raise("warn")
 	}
 }
 
@@ -276,33 +212,30 @@ func newLetterRow(one stream.Letter) letterRow {
 	}
 }
 
-func (v *operationsView) showStore(l *looked) {
+func (v *operationsView) addTables(found admin.Installation) {
 	store := engineRow{"ClickHouse", "log storage", "ok", "writing"}
-	tables, err := l.tables.wait()
-	if err != nil {
+	if err := found.Tables.Err; err != nil {
 		v.missing("The tables could not be read", err)
 		store.State, store.Text = "error", "does not answer"
 	}
 	v.Engines = append(v.Engines, store)
-	for _, t := range tables {
+	for _, t := range found.Tables.Value {
 		row := tableRow{TableSize: t, Ratio: "1"}
 		if t.Bytes > 0 {
 			row.Ratio = strconv.FormatFloat(float64(t.Plain)/float64(t.Bytes), 'f', 1, 64)
 		}
 		v.Tables = append(v.Tables, row)
 	}
-	projects, err := l.projects.wait()
-	if err != nil {
+	if err := found.Sizes.Err; err != nil {
 		v.missing("The projects' sizes could not be read", err)
 	}
-	names, err := l.names.wait()
-	if err != nil {
+	if err := found.ProjectNames.Err; err != nil {
 		v.missing("The projects' names could not be read", err)
 	}
 	most := uint64(1)
-	for _, one := range projects {
+	for _, one := range found.Sizes.Value {
 		most = max(most, one.Bytes)
-		name, ok := names[one.Project]
+		name, ok := found.ProjectNames.Value[one.Project]
 		if !ok {
 			name = "deleted, " + one.Project
 		}
@@ -310,12 +243,11 @@ func (v *operationsView) showStore(l *looked) {
 	}
 }
 
-func (v *operationsView) showChats(l *looked) {
-	chats, err := l.chats.wait()
-	if err != nil {
+func (v *operationsView) addDestinations(found admin.Installation) {
+	if err := found.Destinations.Err; err != nil {
 		v.missing("The destinations could not be read", err)
 	}
-	for _, c := range chats {
+	for _, c := range found.Destinations.Value {
 		row := chatRow{Name: printable(c.Destination), Kind: formatName(c.Format), Delivered: c.Delivered, Failed: c.Failed, State: "ok", Text: "delivering"}
 		switch c.State {
 		case "failed":
@@ -328,22 +260,21 @@ func (v *operationsView) showChats(l *looked) {
 		if c.Status >= 300 && row.State != "ok" {
 			row.Text = strconv.Itoa(c.Status) + ", " + row.Text
 		}
-		v.worse(row.State)
+		v.raise(row.State)
 		v.Chats = append(v.Chats, row)
 	}
 }
 
-// tiles are the four numbers at the top.
-func (v *operationsView) tiles(l *looked, now time.Time) {
-	b, err := l.batches.wait()
-	if err != nil {
+// addTiles adds the four numbers at the top.
+func (v *operationsView) addTiles(found admin.Installation, now time.Time) {
+	b := found.Batches.Value
+	if err := found.Batches.Err; err != nil {
 		v.missing("The batches could not be counted", err)
 	}
 	elapsed := max(1, now.Sub(now.Truncate(time.Hour)).Seconds())
 	waiting, oldest, state := uint64(0), "nothing waits", "ok"
 	late := time.Duration(0)
-	shards, _ := l.shards.wait() // its error was told
-	for i, s := range shards {
+	for i, s := range found.Shards.Value {
 		waiting += s.Waiting
 		if rank(v.Shards[i].State) > rank(state) {
 			state = v.Shards[i].State
@@ -380,7 +311,7 @@ func tileState(good bool) string {
 	return "warn"
 }
 
-// causesOf counts the letters' reasons.
+// causesOf counts the reasons of the letters.
 func causesOf(letters []letterRow) string {
 	reasons := map[string]bool{}
 	for _, one := range letters {
@@ -392,12 +323,12 @@ func causesOf(letters []letterRow) string {
 	return plural(len(reasons), "cause")
 }
 
-// diagnose says in a sentence or two how it is, the worst first.
-func (v *operationsView) diagnose() string {
+// diagnosis sums the state up in a sentence or two, the worst first.
+func (v *operationsView) diagnosis() string {
 	if len(v.Problems) > 0 {
 		return v.Problems[0]
 	}
-	var said []string
+	var parts []string
 	late, full := 0, 0
 	for _, s := range v.Shards {
 		if s.State != "ok" && s.Percent >= 80 {
@@ -414,16 +345,152 @@ func (v *operationsView) diagnose() string {
 	}
 	add := func(n int, noun, text string) {
 		if n > 0 {
-			said = append(said, plural(n, noun)+text)
+			parts = append(parts, plural(n, noun)+text)
 		}
 	}
-	add(full, "shard", " nearly full: storing does not keep up")
-	add(late, "shard", " behind, nothing is lost so far")
+	add(full, "shard", " nearly full: the writer does not keep up")
+	add(late, "shard", " behind; nothing is lost so far")
 	add(unready, "process", " not ready")
-	add(len(v.Letters), "dead letter", " to look at")
+	add(len(v.Letters), "dead letter", " to check")
 	add(v.Drift, "process", " on an older version")
-	if len(said) == 0 {
-		return "Accepting and storing. Nothing waits, nothing is lost."
+	if len(parts) == 0 {
+		return "Accepting and storing. Nothing is waiting, nothing is lost."
 	}
-	return "Accepting. " + strings.Join(said, "; ") + "."
+	return "Accepting. " + strings.Join(parts, "; ") + "."
+}
+
+// letterView is one dead letter with its content.
+type letterView struct {
+	letterRow
+	Subject string
+	Seq     uint64
+	Records []letterRecord
+	Raw     []piece // of a message that cannot be decoded
+	More    bool    // the message contains more than is shown
+	Fault   string
+}
+
+// letterRecord is one record of a letter.
+type letterRecord struct {
+	At      time.Time
+	Project string
+	Kind    string
+	Text    []piece
+}
+
+// Bounds of what the page of a dead letter shows.
+const (
+	shownRecords = 100
+	shownRaw     = 16 << 10 // bytes
+)
+
+// letterPage shows the content of a dead letter.
+func (p *Pages) letterPage(r *request) error {
+	id, err := strconv.ParseUint(r.Param("letter"), 10, 63)
+	if err != nil {
+		return errGone
+	}
+	ctx, cancel := r.querying()
+	defer cancel()
+	found, err := p.service.DeadLetter(ctx, id)
+	if errors.Is(err, stream.ErrNoLetter) {
+		return errGone
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", project.ErrUnavailable, err)
+	}
+	v := &letterView{letterRow: newLetterRow(found), Subject: printable(found.Subject), Seq: found.Seq}
+	v.decode(found.Data)
+	return r.render("letter", view{Title: "Dead letter " + r.Param("letter"), Tab: "operations", Body: v})
+}
+
+// decode adds the records of a message, or its bytes if it cannot be decoded.
+func (v *letterView) decode(data []byte) {
+	var reader record.Reader
+	reader.Reset(data)
+	for {
+		section, err := reader.NextSection()
+		if section == nil || err != nil {
+			if err != nil {
+				v.Fault = printable(err.Error())
+			}
+			break
+		}
+		if !v.decodeSection(section) {
+			break
+		}
+	}
+	if len(v.Records) == 0 {
+		v.More = len(data) > shownRaw
+		v.Raw = safeText(strings.ToValidUTF8(string(data[:min(len(data), shownRaw)]), "\ufffd"), nil)
+	}
+}
+
+// decodeSection adds the records of a section. It returns false when enough
+// records are shown or the rest cannot be decoded.
+func (v *letterView) decodeSection(s *record.Section) bool {
+	for {
+		if len(v.Records) == shownRecords {
+			v.More = true
+			return false
+		}
+		shown := letterRecord{Project: printable(s.Project), Kind: "log"}
+		var l record.Log
+		var e record.Event
+		var d record.Drop
+		var ok bool
+		var err error
+		switch s.Kind {
+		case record.KindLog:
+			ok, err = s.NextLog(&l)
+			shown.At, shown.Text = time.Unix(0, l.Timestamp).UTC(), safeText(cutText(l.Data, rowBytes), nil)
+		case record.KindEvent:
+			ok, err = s.NextEvent(&e)
+			shown.Kind, shown.At, shown.Text = "event", time.Unix(0, e.Timestamp).UTC(), safeText(cutText(e.Title, rowBytes), nil)
+		default:
+			ok, err = s.NextDrop(&d)
+			shown.Kind, shown.Text = "count of refused records", safeText(fmt.Sprintf("%d", d.Records), nil)
+		}
+		if err != nil {
+			v.Fault = printable(err.Error())
+			return false
+		}
+		if !ok {
+			return true
+		}
+		v.Records = append(v.Records, shown)
+	}
+}
+
+// maxReplayed bounds the letters of one form.
+const maxReplayed = 100
+
+// replayLetters publishes the messages of the selected letters again.
+func (p *Pages) replayLetters(r *request) error {
+	form, err := r.readForm()
+	if err != nil {
+		return err
+	}
+	ids := form["id"]
+	for _, text := range ids[:min(len(ids), maxReplayed)] {
+		id, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			continue
+		}
+		err = p.service.ReplayDeadLetter(r.Request().Context(), r.caller, id)
+		if err != nil && !errors.Is(err, stream.ErrNoLetter) {
+			return r.notReplayed(text, err)
+		}
+	}
+	return r.goTo(operationsPath + "?done=letters-replayed")
+}
+
+// notReplayed shows why a letter was not replayed.
+func (r *request) notReplayed(id string, err error) error {
+	if errors.Is(err, stream.ErrUnavailable) || errors.Is(err, stream.ErrBusy) {
+		return fmt.Errorf("%w: %w", project.ErrUnavailable, err)
+	}
+	telemetry.SetCode(r, "not_replayable")
+	refused := refusal{http.StatusConflict, "not_replayable", "Dead letter " + id + " was not replayed", sentence(err.Error()) + " It stays among the dead letters."}
+	return r.renderStatus(refused.Status, "error", view{Title: refused.Title, Tab: "operations", Body: refused})
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,6 +11,8 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/logboom/logboom/pkg/admin"
+	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
 )
@@ -59,7 +62,7 @@ func checkPage(t *testing.T, where, page string) {
 func TestStrangeTextShowsAsText(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.project(t, "shop")
+	s.Project(t, "shop")
 	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
 	for _, text := range strange {
 		for path, form := range map[string]url.Values{
@@ -75,10 +78,16 @@ func TestStrangeTextShowsAsText(t *testing.T) {
 		} {
 			checkPage(t, "POST "+path+" "+text, v.post(path, form).Body.String())
 		}
-		if _, _, err := s.store.CreateAPIKey(patient(t), text, project.RoleMember); err != nil {
+		if _, _, err := s.Store.CreateAPIKey(admintest.Context(t), text, project.RoleMember); err != nil {
 			t.Fatal(err)
 		}
-		s.service.Changed(patient(t), Change{Action: text, By: text, Project: text, Target: text, Address: text})
+		change, err := json.Marshal(admin.Change{Action: admin.Action(text), Person: text, Project: text, Target: text, Address: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Queue.Publish(admintest.Context(t), "audit", change); err != nil {
+			t.Fatal(err)
+		}
 		query := url.QueryEscape(text)
 		for _, path := range []string{"/projects?filter=" + query, "/projects?done=" + query, "/projects/shop/settings/tokens", "/installation/keys", "/installation/audit",
 			"/installation/users/delete?email=" + query, "/" + query, "/projects/" + url.PathEscape(text)} {
@@ -100,7 +109,7 @@ func TestStrangeTextShowsAsText(t *testing.T) {
 func TestEveryPageIsGuardedByItsHeaders(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.project(t, "shop")
+	s.Project(t, "shop")
 	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
 	for _, path := range []string{"/sign-in", "/projects", "/projects/shop/settings", "/nothing", "/projects/nothing", "/account"} {
 		answer := v.get(path)
@@ -120,12 +129,12 @@ func TestPagesAreSmallAndCompressed(t *testing.T) {
 	s := newSite(t)
 	hour := s.now.Truncate(time.Hour)
 	for i := range projectsPerPage + 1 {
-		p := s.project(t, fmt.Sprintf("project-%02d", i))
+		p := s.Project(t, fmt.Sprintf("project-%02d", i))
 		var rows []clickhouse.UsageRow
 		for h := range 24 {
 			rows = append(rows, clickhouse.UsageRow{Project: p.ID, Hour: hour.Add(-time.Duration(h) * time.Hour), Measure: "logs", Records: uint64(1000 + 37*h), Bytes: 1 << 20, Stream: "LOGS_0", Seq: uint64(h)})
 		}
-		if err := s.client.InsertUsage(patient(t), p.ID, rows); err != nil {
+		if err := s.Client.InsertUsage(admintest.Context(t), p.ID, rows); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,9 +170,9 @@ func TestPagesAreSmallAndCompressed(t *testing.T) {
 func TestUsageAndStateOfAProjectAreShown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	p := s.project(t, "shop")
+	p := s.Project(t, "shop")
 	limit := int64(1000)
-	if _, err := s.store.ChangeSettings(patient(t), "shop", func(settings *project.Settings) { settings.DailyRecords = &limit }); err != nil {
+	if _, err := s.Store.ChangeSettings(admintest.Context(t), "shop", func(settings *project.Settings) { settings.DailyRecords = &limit }); err != nil {
 		t.Fatal(err)
 	}
 	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
@@ -174,7 +183,7 @@ func TestUsageAndStateOfAProjectAreShown(t *testing.T) {
 		t.Errorf("the state is %s", state)
 	}
 	hour := s.now.Truncate(time.Hour)
-	if err := s.client.InsertUsage(patient(t), "u", []clickhouse.UsageRow{
+	if err := s.Client.InsertUsage(admintest.Context(t), "u", []clickhouse.UsageRow{
 		{Project: p.ID, Hour: hour, Measure: "logs", Records: 900, Bytes: 5000, Stream: "LOGS_0", Seq: 1},
 		{Project: p.ID, Hour: hour, Measure: "dropped", Reason: "daily_records", Records: 1234, Stream: "LOGS_0", Seq: 2},
 	}); err != nil {
@@ -197,7 +206,7 @@ func TestUsageAndStateOfAProjectAreShown(t *testing.T) {
 func TestShorterRetentionIsAgreedToFirst(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.project(t, "shop")
+	s.Project(t, "shop")
 	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
 	form := url.Values{"retention_days": {"14"}, "rate": {""}, "daily_records": {"2,000"}, "monthly_bytes": {"3"}, "unit": {"TB"}, "on_quota": {"refuse"}}
 	answer := v.post("/projects/shop/settings/quotas", form)
@@ -208,7 +217,7 @@ func TestShorterRetentionIsAgreedToFirst(t *testing.T) {
 	if answer := v.post("/projects/shop/settings/quotas", form); answer.Code != http.StatusSeeOther {
 		t.Fatalf("answer %d: %s", answer.Code, answer.Body)
 	}
-	got, err := s.store.Project(patient(t), "shop")
+	got, err := s.Store.Project(admintest.Context(t), "shop")
 	if set := got.Settings; err != nil || set.RetentionDays != 14 || set.Rate != nil || *set.DailyRecords != 2000 || *set.MonthlyBytes != 3e12 || set.OnQuota != project.OnQuotaRefuse {
 		t.Errorf("saved %+v, %v", set, err)
 	}
@@ -221,7 +230,7 @@ func TestShorterRetentionIsAgreedToFirst(t *testing.T) {
 func TestTokenIsShownInTheAnswerThatMakesItOnly(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.project(t, "shop")
+	s.Project(t, "shop")
 	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
 	v.header["Accept-Encoding"] = "gzip"
 	answer := v.post("/projects/shop/settings/tokens", url.Values{"name": {"shop web"}})
@@ -240,20 +249,20 @@ func TestTokenIsShownInTheAnswerThatMakesItOnly(t *testing.T) {
 	if page := v.post("/projects/shop/start", url.Values{"token": {token}}).Body.String(); strings.Count(page, token) < 8 {
 		t.Error("the token is not filled in")
 	}
-	for _, change := range s.service.changes {
+	for _, change := range s.Changes(t) {
 		if strings.Contains(fmt.Sprint(change), token) {
 			t.Error("the token is in the audit log")
 		}
 	}
-	if change := s.service.last(); change.Action != "token.created" || change.Project != "shop" || change.By != "owner@example.org" {
-		t.Errorf("written down: %+v", change)
+	if change := s.last(t); change.Action != "token.created" || change.Project != "shop" || change.Person != "owner@example.org" {
+		t.Errorf("in the audit trail: %+v", change)
 	}
 }
 
 func TestSnippetsHoldNothingThatAShellObeys(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.project(t, "shop")
+	s.Project(t, "shop")
 	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
 	if page := v.get("/projects/shop/start").Body.String(); !strings.Contains(page, "http://localhost:8080/v1/logs/shop") {
 		t.Error("the address of ingest is not filled in")
@@ -283,7 +292,7 @@ func TestSnippetsHoldNothingThatAShellObeys(t *testing.T) {
 func TestUsersGetNoMoreThanTheFormSays(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	shop := s.project(t, "shop")
+	shop := s.Project(t, "shop")
 	boss := s.as(t, s.user(t, "boss@example.org", project.RoleAdmin))
 	add := func(email, role, projects string) int {
 		return boss.post(usersPath, url.Values{"email": {email}, "password": {password}, "role": {role}, "projects": {projects}}).Code
@@ -298,11 +307,11 @@ func TestUsersGetNoMoreThanTheFormSays(t *testing.T) {
 		t.Errorf("an unknown role: answer %d", code)
 	}
 	for _, email := range []string{"typo@example.org", "root@example.org"} {
-		if _, err := s.store.User(patient(t), email); err == nil {
+		if _, err := s.Store.User(admintest.Context(t), email); err == nil {
 			t.Errorf("%s was made all the same", email)
 		}
 	}
-	few, err := s.store.User(patient(t), "few@example.org")
+	few, err := s.Store.User(admintest.Context(t), "few@example.org")
 	if err != nil || few.Role != project.RoleAdmin {
 		t.Fatalf("%+v, %v", few, err)
 	}
@@ -331,7 +340,7 @@ func TestUsersGetNoMoreThanTheFormSays(t *testing.T) {
 func TestAddressOfAlertsIsNeverShown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.project(t, "shop")
+	s.Project(t, "shop")
 	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
 	const path, secret = "/projects/shop/settings/alerts", "https://discord.com/api/webhooks/1234/the-secret-part-4f1c"
 	if answer := v.post(path, url.Values{"webhook_url": {secret}, "format": {"auto"}, "min_severity": {"error"}}); answer.Code != http.StatusSeeOther {
@@ -342,7 +351,7 @@ func TestAddressOfAlertsIsNeverShown(t *testing.T) {
 		t.Error("the page shows the address, or does not recognise it")
 	}
 	v.post(path, url.Values{"format": {"slack"}, "min_severity": {""}})
-	saved, err := s.store.Alerts(patient(t), "shop")
+	saved, err := s.Store.Alerts(admintest.Context(t), "shop")
 	if err != nil || saved.WebhookURL.Reveal() != secret || saved.Format != "slack" || saved.MinSeverity != "" {
 		t.Errorf("saved %+v, %v", saved, err)
 	}
@@ -351,7 +360,7 @@ func TestAddressOfAlertsIsNeverShown(t *testing.T) {
 		t.Errorf("a wrong address: answer %d, or repeated", answer.Code)
 	}
 	v.post(path+"/off", nil)
-	if saved, err := s.store.Alerts(patient(t), "shop"); err != nil || saved.WebhookURL.IsSet() {
+	if saved, err := s.Store.Alerts(admintest.Context(t), "shop"); err != nil || saved.WebhookURL.IsSet() {
 		t.Errorf("after turning off: %v", err)
 	}
 }

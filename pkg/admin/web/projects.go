@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	projectsPerPage = 50
-	askedAtOnce     = 4 // projects' usage, so that one page does not fill the database's queue
-	shownHours      = 24
+	projectsPerPage   = 50
+	maxParallelUsages = 4 // queries, so that one page does not fill ClickHouse's queue
+	shownHours        = 24
 )
 
 // projectRow is one project of the list.
@@ -26,35 +26,40 @@ type projectRow struct {
 	Path    string
 	Created string
 	State   string // ok, warn, error or idle
-	Waiting bool   // nothing was ever stored, as far back as was asked
-	Known   bool   // its usage could be read
+	Waiting bool   // a new project in which nothing was stored yet
+	Known   bool   // the usage could be read
 	Used    used
 	Chart   bars
 	Quota   *meter // the fullest; nil: it has none
 	Losses  string
-	Silent  string // for how long, where it was not before
+	Silent  string // for how long, if the project usually is not silent
 	Seen    string
 }
 
-// projectsView is the list with its sums.
+// projectsView is the list with its totals.
 type projectsView struct {
 	Rows    []projectRow
 	Total   used
 	Lossy   int    // projects with losses
-	Filter  string // what names must contain
-	Next    string // where the next page begins, or none
-	Asked   bool   // a filter or a page was asked for
+	Filter  string // text that names must contain
+	Next    string // name after which the next page begins, or ""
+	Partial bool   // the list has a filter, or is not the first page
 	Unknown bool   // some usage could not be read
 }
 
+// projectsPage lists the projects that the person may see.
 func (p *Pages) projectsPage(r *request) error {
-	filter := strings.TrimSpace(r.QueryParam("filter"))
-	found, next, err := r.seen(filter, r.QueryParam("after"))
+	filter, after := strings.TrimSpace(r.QueryParam("filter")), r.QueryParam("after")
+	found, err := p.service.Projects(r.Request().Context(), r.caller, filter, after, projectsPerPage+1)
 	if err != nil {
 		return err
 	}
-	v := projectsView{Filter: filter, Next: next, Asked: filter != "" || r.QueryParam("after") != ""}
-	v.Rows = p.describeAll(r, found)
+	v := projectsView{Filter: filter, Partial: filter != "" || after != ""}
+	if len(found) > projectsPerPage {
+		found = found[:projectsPerPage]
+		v.Next = found[projectsPerPage-1].Name
+	}
+	v.Rows = p.projectRows(r, found)
 	for _, row := range v.Rows {
 		v.Unknown = v.Unknown || !row.Known
 		v.Total.Stored += row.Used.Stored
@@ -68,61 +73,36 @@ func (p *Pages) projectsPage(r *request) error {
 	return r.render("projects", view{Title: "Projects", Tab: "projects", Body: v})
 }
 
-// seen gives a page of the projects that the person may see, by name, and where
-// the next begins.
-func (r *request) seen(filter, after string) (found []project.Project, next string, err error) {
-	for len(found) <= projectsPerPage {
-		page, err := r.pages.deps.Directory.Projects(r.Request().Context(), after, 0)
-		if err != nil {
-			return nil, "", err
-		}
-		if len(page) == 0 {
-			break
-		}
-		after = page[len(page)-1].Name
-		for _, one := range page {
-			if r.person.May(one, false) && strings.Contains(one.Name, filter) {
-				found = append(found, one)
-			}
-		}
-	}
-	if len(found) > projectsPerPage {
-		found = found[:projectsPerPage]
-		next = found[projectsPerPage-1].Name
-	}
-	return found, next, nil
-}
-
-// describeAll reads the usage of all projects of a page, some at a time. A
-// project whose usage cannot be read is in the list without it.
-func (p *Pages) describeAll(r *request, found []project.Project) []projectRow {
-	ctx, cancel := r.asking()
+// projectRows reads the usage of the projects, a few at a time. A project whose
+// usage cannot be read is listed without it.
+func (p *Pages) projectRows(r *request, found []project.Project) []projectRow {
+	ctx, cancel := r.querying()
 	defer cancel()
 	rows := make([]projectRow, len(found))
 	var group errgroup.Group
-	group.SetLimit(askedAtOnce)
+	group.SetLimit(maxParallelUsages)
 	for i, one := range found {
 		group.Go(func() error {
-			rows[i] = p.describe(ctx, one)
+			rows[i] = p.projectRow(ctx, one)
 			return nil
 		})
 	}
-	_ = group.Wait() // nobody fails
+	_ = group.Wait() // no function returns an error
 	slices.SortStableFunc(rows, func(a, b projectRow) int { return rank(b.State) - rank(a.State) })
 	return rows
 }
 
-// rank brings what needs a look to the top.
-func rank(state string) int { return strings.Index("idle ok   warn error", state) }
+// rank orders states: the higher, the worse.
+func rank(state string) int { return slices.Index([]string{"idle", "ok", "warn", "error"}, state) }
 
-func (p *Pages) describe(ctx context.Context, found project.Project) projectRow {
+func (p *Pages) projectRow(ctx context.Context, found project.Project) projectRow {
 	row := projectRow{Name: found.Name, Path: projectsPath + "/" + url.PathEscape(found.Name), State: "idle"}
-	quotas := found.Settings.Quotas(p.deps.Defaults)
+	quotas := found.Settings.Quotas(p.service.Defaults())
 	now := p.now().UTC()
 	row.Created = since(found.Created, now)
-	u, err := p.usageOf(ctx, found, shownHours, quotas.MonthlyBytes > 0)
+	u, err := p.readUsage(ctx, found, shownHours, quotas.MonthlyBytes > 0)
 	if err != nil {
-		p.deps.Logger.Warn("usage not shown", "project", found.Name, "err", err)
+		p.logger.Warn("usage not shown", "project", found.Name, "err", err)
 		return row
 	}
 	row.Known, row.Used, row.Chart = true, u, chart(u, 5, 2, 28)
@@ -132,24 +112,18 @@ func (p *Pages) describe(ctx context.Context, found project.Project) projectRow 
 	if list := meters(u, quotas, now); len(list) > 0 {
 		row.Quota = &list[0]
 	}
-	row.State = row.state()
+	switch {
+	case row.Used.Dropped > 0, row.Quota != nil && row.Quota.Class == "over":
+		row.State = "error"
+	case row.Quota != nil && row.Quota.Class == "warn", row.Silent != "":
+		row.State = "warn"
+	case row.Used.Stored > 0:
+		row.State = "ok"
+	}
 	return row
 }
 
-// state is the worst that is known of the project.
-func (row *projectRow) state() string {
-	switch {
-	case row.Used.Dropped > 0 || row.Quota != nil && row.Quota.Class == "over":
-		return "error"
-	case row.Quota != nil && row.Quota.Class == "warn", row.Silent != "":
-		return "warn"
-	case row.Used.Stored == 0:
-		return "idle"
-	}
-	return "ok"
-}
-
-// lastHour says when something was last stored; usage is known by the hour.
+// lastHour says when something was last stored. Usage is counted by the hour.
 func lastHour(last, now time.Time) string {
 	switch {
 	case last.IsZero():
@@ -160,11 +134,12 @@ func lastHour(last, now time.Time) string {
 	return since(last.Add(time.Hour), now)
 }
 
-// quietHours without anything, after a day that had something in most hours,
-// are worth a look.
+// quietHours is after how many hours without records a project is marked as
+// silent.
 const quietHours = 2
 
-// silence is for how long a project has been silent that usually is not.
+// silence returns for how long a project has been silent that stored something
+// in most of the hours before, and "" for all others.
 func silence(u used, now time.Time) string {
 	busy := 0
 	for _, h := range u.Hours {
@@ -172,49 +147,46 @@ func silence(u used, now time.Time) string {
 			busy++
 		}
 	}
-	gone := now.Sub(u.Last.Add(time.Hour))
-	if u.Last.IsZero() || gone < quietHours*time.Hour || busy*2 < len(u.Hours)-int(gone/time.Hour) {
+	silent := now.Sub(u.Last.Add(time.Hour))
+	if u.Last.IsZero() || silent < quietHours*time.Hour || busy*2 < len(u.Hours)-int(silent/time.Hour) {
 		return ""
 	}
-	return ahead(gone)
+	return lengthOf(silent)
 }
 
-// newProjectView is the form that makes a project.
+// newProjectView is the form that creates a project.
 type newProjectView struct {
 	Name  string
 	Fault string
 }
 
 func (p *Pages) newProjectPage(r *request) error {
-	return r.render("newproject", view{Title: "New project", Tab: "projects", Body: newProjectView{}})
+	return r.showNewProject(http.StatusOK, newProjectView{})
 }
 
-// createProject makes a project and leads to its first log.
+func (r *request) showNewProject(status int, v newProjectView) error {
+	return r.renderStatus(status, "newproject", view{Title: "New project", Tab: "projects", Body: v})
+}
+
+// createProject creates a project and leads to its first log.
 func (p *Pages) createProject(r *request) error {
 	form, err := r.readForm()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := r.changing()
-	defer cancel()
-	made, err := p.deps.Directory.CreateProject(ctx, form.Get("name"))
-	again := newProjectView{Name: form.Get("name")}
-	status := http.StatusBadRequest
+	created, err := p.service.CreateProject(r.Request().Context(), r.caller, form.Get("name"))
 	if errors.Is(err, project.ErrNameTaken) {
-		again.Fault, status = "There is a project of this name.", http.StatusConflict
-	} else if _, fault, ok := faultOf(err); ok {
-		again.Fault = fault
+		return r.showNewProject(http.StatusConflict, newProjectView{form.Get("name"), "Another project has this name."})
 	}
-	if again.Fault != "" {
-		return r.renderStatus(status, "newproject", view{Title: "New project", Tab: "projects", Body: again})
+	if _, fault, ok := faultOf(err); ok {
+		return r.showNewProject(http.StatusBadRequest, newProjectView{form.Get("name"), fault})
 	}
 	if err != nil {
 		return err
 	}
-	r.project = made
-	r.changed(ctx, "project.created", "")
+	r.project = created
 	return r.goTo(r.projectPath("/start"))
 }
 
-// projectHome is where a project's name leads to.
+// projectHome is where a project's name leads.
 func (p *Pages) projectHome(r *request) error { return r.goTo(r.projectPath("/logs")) }

@@ -3,14 +3,16 @@ package web
 import (
 	"context"
 	"errors"
-	"fmt"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/telemetry"
@@ -20,38 +22,35 @@ const (
 	sessionCookie = "logboom-session"
 	attemptCookie = "logboom-company"
 
-	maxFormBytes  = 64 << 10
-	changeTimeout = 15 * time.Second
+	maxFormBytes = 64 << 10
 )
 
-// request is a request that may be answered: the session, the role and the
-// project were looked at.
+// request is a request whose caller may do the operation of its route.
 type request struct {
 	echo.Context
 	pages   *Pages
-	person  session.Person  // the zero value where nobody is signed in
+	caller  admin.Caller    // without Email if nobody is signed in
 	project project.Project // of routes with :project, else zero
 }
 
-// guarded is a route's handler behind its role. Whoever may not see a project
-// cannot tell by any page that it is there.
-func (p *Pages) guarded(r route) echo.HandlerFunc {
+// authorized returns the route's handler for callers that may do its operation.
+func (p *Pages) authorized(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		in := &request{Context: c, pages: p}
-		in.setHeaders()
-		if err := in.admit(r); err != nil {
-			return in.fail(err)
+		in := p.newRequest(c)
+		err := in.authorize(r.operation)
+		if err == nil {
+			err = r.handle(in)
 		}
-		if err := r.handle(in); err != nil {
+		if err != nil {
 			return in.fail(err)
 		}
 		return nil
 	}
 }
 
-// setHeaders sets what every page says to a browser.
-func (r *request) setHeaders() {
-	h := r.Response().Header()
+// newRequest sets the headers of every page.
+func (p *Pages) newRequest(c echo.Context) *request {
+	h := c.Response().Header()
 	h.Set("Content-Security-Policy", "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
@@ -59,107 +58,94 @@ func (r *request) setHeaders() {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 	h.Set("Cache-Control", "no-store")
-	if secure, err := r.pages.cookies.Secure(r.Request()); err == nil && secure {
+	if secure, err := p.cookies.Secure(c.Request()); err == nil && secure {
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 	}
+	return &request{Context: c, pages: p}
 }
 
-// admit lets the request pass, or says why not.
-func (r *request) admit(to route) error {
+// authorize sets the caller and the project of the request.
+func (r *request) authorize(operation admin.Operation) error {
 	if err := r.pages.origin.Check(r.Request()); err != nil {
-		return errForeign
+		return errCrossSite
 	}
 	r.Request().Body = http.MaxBytesReader(r.Response(), r.Request().Body, maxFormBytes)
-	person, err := r.pages.Person(r.Request())
-	if err != nil && !errors.Is(err, session.ErrNone) {
+	var err error
+	if r.caller, err = r.pages.Person(r.Request()); err != nil && !errors.Is(err, session.ErrNone) {
 		return err
 	}
-	r.person = person
-	if to.access == anyone {
-		return nil
-	}
-	if person.Email == "" {
+	r.caller.RequestID, r.caller.Address = telemetry.RequestID(r), r.RealIP()
+	if r.caller.Email == "" && operation.Access() != admin.Anyone {
 		return session.ErrNone
 	}
-	if strings.Contains(to.path, ":project") {
-		if err := r.findProject(); err != nil {
-			return err
-		}
-	}
-	if !r.may(to.access) {
-		return errForbidden
-	}
-	return nil
+	r.project, err = r.pages.service.Authorize(r.Request().Context(), r.caller, operation, r.Param("project"))
+	return err
 }
 
-// may is the one place that joins people to pages.
-func (r *request) may(a access) bool {
-	switch a {
-	case anyone:
-		return true
-	case signedIn:
-		return r.person.Email != ""
-	case member:
-		return r.person.May(r.project, false)
-	case manager:
-		return r.person.May(r.project, true)
-	case owner:
-		return r.person.MayManage()
-	}
-	return false
-}
-
-// findProject is the one way in which a page finds its project. A project of
-// others is not found.
-func (r *request) findProject() error {
-	found, err := r.pages.deps.Directory.Project(r.Request().Context(), r.Param("project"))
-	if err != nil {
-		return err
-	}
-	if !r.person.May(found, false) {
-		return fmt.Errorf("project %s: %w", found.Name, project.ErrNotFound)
-	}
-	r.project = found
-	return nil
-}
-
-// readForm reads what a form sent, bounded before it is held.
+// readForm reads what a form sent.
 func (r *request) readForm() (url.Values, error) {
 	if err := r.Request().ParseForm(); err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
 			return nil, errFormTooLarge
 		}
-		return nil, errFormUnread
+		return nil, errFormInvalid
 	}
 	return r.Request().PostForm, nil
 }
 
-// changing is the context of a change. It outlives the connection: who hangs up
-// shall not leave half of a change, nor one that was not written down.
-func (r *request) changing() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(r.Request().Context()), r.pages.allowed)
-}
-
-// asking is the context of a page's questions to ClickHouse.
-func (r *request) asking() (context.Context, context.CancelFunc) {
+// querying returns the context of a page's queries to ClickHouse.
+func (r *request) querying() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.Request().Context(), r.pages.cfg.QueryTimeout)
 }
 
-// changed writes down what the request did.
-func (r *request) changed(ctx context.Context, action, target string) {
-	r.pages.deps.Service.Changed(ctx, Change{
-		Time: r.pages.now().UTC(), Action: action, By: r.person.Email, Project: r.project.Name, ProjectID: r.project.ID, Target: target,
-		RequestID: telemetry.RequestID(r), Address: r.RealIP(),
-	})
-}
-
-// goTo sends the browser to a page, after a form too.
+// goTo sends the browser to another page, after a form too.
 func (r *request) goTo(address string) error {
 	return r.Redirect(http.StatusSeeOther, address)
 }
 
-// projectPath is the address of a page of the request's project.
+// projectPath returns the address of a page of the request's project.
 func (r *request) projectPath(page string) string {
 	return projectsPath + "/" + url.PathEscape(r.project.Name) + page
 }
+
+// setRetryAfter tells the browser how long to wait.
+func (r *request) setRetryAfter(wait time.Duration) {
+	r.Response().Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+}
+
+// faultOf returns which field of a form is wrong and why, if that is what the
+// error says.
+func faultOf(err error) (field, fault string, ok bool) {
+	var invalid *project.InvalidError
+	if errors.As(err, &invalid) {
+		return invalid.Field, sentence(invalid.Reason), true
+	}
+	return "", "", false
+}
+
+// sentence begins a text with a capital and ends it with a full stop.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+}
+
+// confirmation is a form that asks to type a name before something is deleted
+// for good.
+type confirmation struct {
+	Title  string   // the question
+	Texts  []string // what will happen
+	Name   string   // what must be typed
+	Action string   // the button
+	Keep   string   // the address of the cancel link
+	Hidden map[string]string
+	Fault  string
+}
+
+// isConfirmed reports whether the name was typed.
+func isConfirmed(typed, name string) bool { return strings.TrimSpace(typed) == strings.TrimSpace(name) }
+
+// notTyped is the fault of a confirmation with another name.
+func notTyped(name string) string { return "Type " + name + " exactly as it is written." }

@@ -1,95 +1,94 @@
 package web
 
-import "net/http"
+import (
+	"net/http"
 
-// access is who may open a page. The zero value is nobody, so that a route that
-// names no role is closed.
-type access uint8
-
-const (
-	nobody   access = iota
-	anyone          // without a session
-	signedIn        // whoever is signed in
-	member          // whoever may look into the project
-	manager         // whoever may change the project
-	owner           // who may do what concerns no single project
+	"github.com/logboom/logboom/pkg/admin"
 )
 
-// String names the access in the route table.
-func (a access) String() string {
-	return [...]string{"nobody", "anyone", "signed in", "member", "admin", "admin of all projects"}[a]
-}
-
-// route is one page or one form's destination.
+// route is one page, or where one form is sent.
 type route struct {
 	method, path string
-	access       access
+	operation    admin.Operation
 	handle       func(*request) error
 }
 
 // Paths that others link to.
 const (
-	signInPath   = "/sign-in"
-	setUpPath    = "/set-up"
-	projectsPath = "/projects"
-	accountPath  = "/account"
-	usersPath    = "/installation/users"
-	keysPath     = "/installation/keys"
-	auditPath    = "/installation/audit"
-	projectRoot  = "/projects/:project"
-	settingsRoot = projectRoot + "/settings"
+	signInPath     = "/sign-in"
+	setUpPath      = "/set-up"
+	projectsPath   = "/projects"
+	accountPath    = "/account"
+	usersPath      = "/installation/users"
+	keysPath       = "/installation/keys"
+	auditPath      = "/installation/audit"
+	operationsPath = "/operations"
+	projectRoot    = "/projects/:project"
+	settingsRoot   = projectRoot + "/settings"
+	logsRoot       = projectRoot + "/logs"
 )
 
 // routes is the route table. There is no other way to a page.
 func (p *Pages) routes() []route {
 	get, post := http.MethodGet, http.MethodPost
-	return append([]route{
-		{get, "/", signedIn, p.home},
-		{get, signInPath, anyone, p.signInPage},
-		{post, signInPath, anyone, p.signIn},
-		{post, "/sign-out", anyone, p.signOut},
-		{get, signInPath + "/company", anyone, p.companyBegin},
-		{get, signInPath + "/company/back", anyone, p.companyBack},
-		{get, setUpPath, anyone, p.setUpPage},
-		{post, setUpPath, anyone, p.setUp},
-		{post, "/theme", anyone, p.chooseTheme},
-		{get, accountPath, signedIn, p.account},
-		{post, accountPath, signedIn, p.changeAccount},
-		{post, accountPath + "/password", signedIn, p.changePassword},
+	return []route{
+		{get, "/", admin.UseAccount, p.home},
+		{get, signInPath, admin.SignIn, p.signInPage},
+		{post, signInPath, admin.SignIn, p.signIn},
+		{post, "/sign-out", admin.SignIn, p.signOut},
+		{get, signInPath + "/company", admin.SignIn, p.beginCompanySignIn},
+		{get, signInPath + "/company/back", admin.SignIn, p.finishCompanySignIn},
+		{get, setUpPath, admin.SignIn, p.setUpPage},
+		{post, setUpPath, admin.SignIn, p.setUp},
+		{post, "/theme", admin.SignIn, p.chooseTheme},
+		{get, accountPath, admin.UseAccount, p.accountPage},
+		{post, accountPath, admin.UseAccount, p.changeAccount},
+		{post, accountPath + "/password", admin.UseAccount, p.changePassword},
 
-		{get, projectsPath, signedIn, p.projectsPage},
-		{post, projectsPath, owner, p.createProject},
-		{get, "/new-project", owner, p.newProjectPage},
-		{get, projectRoot, member, p.projectHome},
-		{get, projectRoot + "/start", member, p.startPage},
-		{post, projectRoot + "/start", manager, p.startWithToken},
-		{get, projectRoot + "/start/state", member, p.startState},
+		{get, projectsPath, admin.ListProjects, p.projectsPage},
+		{post, projectsPath, admin.CreateProject, p.createProject},
+		{get, "/new-project", admin.CreateProject, p.newProjectPage},
+		{get, projectRoot, admin.ReadProject, p.projectHome},
+		{get, projectRoot + "/start", admin.ReadTokens, p.startPage},
+		{post, projectRoot + "/start", admin.ChangeTokens, p.startWithToken},
+		{get, projectRoot + "/start/state", admin.ReadUsage, p.startState},
 
-		{get, settingsRoot, member, p.settingsPage},
-		{post, settingsRoot, manager, p.changeSettings},
-		{get, settingsRoot + "/tokens", member, p.tokensPage},
-		{post, settingsRoot + "/tokens", manager, p.createToken},
-		{get, settingsRoot + "/tokens/:token/revoke", manager, p.revokePage},
-		{post, settingsRoot + "/tokens/:token/revoke", manager, p.revokeToken},
-		{get, settingsRoot + "/alerts", member, p.alertsPage},
-		{post, settingsRoot + "/alerts", manager, p.changeAlerts},
-		{post, settingsRoot + "/alerts/off", manager, p.clearAlerts},
-		{get, settingsRoot + "/quotas", member, p.quotasPage},
-		{post, settingsRoot + "/quotas", manager, p.changeQuotas},
-		{get, settingsRoot + "/delete", manager, p.deletePage},
-		{post, settingsRoot + "/delete", manager, p.deleteProject},
+		{get, settingsRoot, admin.ReadSettings, p.settingsPage},
+		{post, settingsRoot, admin.ChangeSettings, p.changeSettings},
+		{get, settingsRoot + "/tokens", admin.ReadTokens, p.tokensPage},
+		{post, settingsRoot + "/tokens", admin.ChangeTokens, p.createToken},
+		{get, settingsRoot + "/tokens/:token/revoke", admin.ChangeTokens, p.revokeTokenPage},
+		{post, settingsRoot + "/tokens/:token/revoke", admin.ChangeTokens, p.revokeToken},
+		{get, settingsRoot + "/alerts", admin.ReadAlerts, p.alertsPage},
+		{post, settingsRoot + "/alerts", admin.ChangeAlerts, p.changeAlerts},
+		{post, settingsRoot + "/alerts/off", admin.ChangeAlerts, p.clearAlerts},
+		{get, settingsRoot + "/quotas", admin.ReadSettings, p.quotasPage},
+		{post, settingsRoot + "/quotas", admin.ChangeSettings, p.changeQuotas},
+		{get, settingsRoot + "/delete", admin.DeleteProject, p.deleteProjectPage},
+		{post, settingsRoot + "/delete", admin.DeleteProject, p.deleteProject},
 
-		{get, usersPath, owner, p.usersPage},
-		{post, usersPath, owner, p.createUser},
-		{post, usersPath + "/role", owner, p.changeUser},
-		{get, usersPath + "/password", owner, p.userPasswordPage},
-		{post, usersPath + "/password", owner, p.setUserPassword},
-		{get, usersPath + "/delete", owner, p.deleteUserPage},
-		{post, usersPath + "/delete", owner, p.deleteUser},
-		{get, keysPath, owner, p.keysPage},
-		{post, keysPath, owner, p.createKey},
-		{get, keysPath + "/:key/revoke", owner, p.revokeKeyPage},
-		{post, keysPath + "/:key/revoke", owner, p.revokeKey},
-		{get, auditPath, owner, p.auditPage},
-	}, p.lookRoutes()...)
+		{get, usersPath, admin.ManageUsers, p.usersPage},
+		{post, usersPath, admin.ManageUsers, p.createUser},
+		{post, usersPath + "/role", admin.ManageUsers, p.changeUser},
+		{get, usersPath + "/password", admin.ManageUsers, p.userPasswordPage},
+		{post, usersPath + "/password", admin.ManageUsers, p.setUserPassword},
+		{get, usersPath + "/delete", admin.ManageUsers, p.deleteUserPage},
+		{post, usersPath + "/delete", admin.ManageUsers, p.deleteUser},
+		{get, keysPath, admin.ManageKeys, p.keysPage},
+		{post, keysPath, admin.ManageKeys, p.createKey},
+		{get, keysPath + "/:key/revoke", admin.ManageKeys, p.revokeKeyPage},
+		{post, keysPath + "/:key/revoke", admin.ManageKeys, p.revokeKey},
+		{get, auditPath, admin.ReadAudit, p.auditPage},
+
+		{get, logsRoot, admin.ReadRecords, p.logsPage},
+		{get, logsRoot + "/edit", admin.ReadRecords, p.editLogs},
+		{get, logsRoot + "/complete", admin.ReadRecords, p.completeLogs},
+		{post, logsRoot + "/views", admin.SaveViews, p.saveView},
+		{post, logsRoot + "/views/delete", admin.SaveViews, p.deleteView},
+		{get, logsRoot + "/:id/context", admin.ReadRecords, p.contextPage},
+		{get, projectRoot + "/events", admin.ReadRecords, p.eventsPage},
+		{get, operationsPath, admin.ReadOperations, p.operationsPage},
+		{get, operationsPath + "/dead-letters/:letter", admin.ManageDeadLetters, p.letterPage},
+		{post, operationsPath + "/dead-letters/replay", admin.ManageDeadLetters, p.replayLetters},
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/project"
 )
 
@@ -37,15 +38,15 @@ func TestSignInMakesANewSessionWhateverCameBefore(t *testing.T) {
 	if v.cookies[sessionCookie] == first || old.isIn() {
 		t.Error("the session before the second sign-in is still good")
 	}
-	if change := s.service.last(); change.Action != "person.signed_in" || change.By != "one@example.org" {
-		t.Errorf("written down: %+v", change)
+	if change := s.last(t); change.Action != "person.signed_in" || change.Person != "one@example.org" {
+		t.Errorf("in the audit trail: %+v", change)
 	}
 }
 
 // closeSetUp makes the first admin, so that the sign-in is open.
 func (s *site) closeSetUp(t *testing.T) {
 	t.Helper()
-	if _, err := s.store.CreateFirstAdmin(patient(t), "first@example.org", project.NewSecret(password)); err != nil {
+	if _, err := s.Store.CreateFirstAdmin(admintest.Context(t), "first@example.org", project.NewSecret(password)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -113,7 +114,7 @@ func tooLong() string { return strings.Repeat("x", 2000) }
 func TestFormsOfOtherSitesChangeNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.project(t, "shop")
+	s.Project(t, "shop")
 	v := s.as(t, s.user(t, "one@example.org", project.RoleAdmin))
 	for name, header := range map[string]map[string]string{
 		"by fetch metadata": {"Sec-Fetch-Site": "cross-site"},
@@ -136,7 +137,7 @@ func TestFormsOfOtherSitesChangeNothing(t *testing.T) {
 	if answer := v.post("/projects", url.Values{"name": {"mine"}}); answer.Code != http.StatusSeeOther {
 		t.Errorf("a form of this site: answer %d", answer.Code)
 	}
-	if list, err := s.store.Projects(patient(t), "", 0); err != nil || len(list) != 2 {
+	if list, err := s.Store.Projects(admintest.Context(t), "", 0); err != nil || len(list) != 2 {
 		t.Errorf("the projects are now %v, %v", list, err)
 	}
 }
@@ -157,7 +158,7 @@ func TestNobodySignsInOverAnOpenNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.mount(t, Config{Public: public, IngestPort: "8080", QueryTimeout: unhurried}, nil)
+	s.mount(t, Config{Public: public, IngestPort: "8080", QueryTimeout: admintest.Timeout}, nil)
 	answer := v.signIn("first@example.org", password)
 	if answer.Code != http.StatusSeeOther || v.cookies["__Host-"+sessionCookie] == "" {
 		t.Fatalf("behind a proxy: answer %d, cookies %v", answer.Code, v.cookies)
@@ -192,7 +193,7 @@ func TestSignInLeadsBackToPagesOfThisSiteOnly(t *testing.T) {
 func TestFirstAdminIsMadeOnceWithTheCode(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	code, err := s.sessions.NewSetupCode(patient(t))
+	code, err := s.Deps.Sessions.NewSetupCode(admintest.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,8 +235,8 @@ func TestFirstAdminIsMadeOnceWithTheCode(t *testing.T) {
 	if made != 1 {
 		t.Errorf("%d of twenty at once made the first admin", made)
 	}
-	if list, _, err := s.service.Changes(patient(t), 0, 0); err != nil || len(list) != 2 || list[0].Action != "user.created" || list[0].By != "boss@example.org" {
-		t.Errorf("written down: %+v, %v", list, err)
+	if list := s.Changes(t); len(list) != 2 || list[0].Action != "user.created" || list[0].Person != "boss@example.org" {
+		t.Errorf("in the audit trail: %+v", list)
 	}
 	s.staysSetUp(t, form)
 }
@@ -249,7 +250,7 @@ func (s *site) staysSetUp(t *testing.T, form url.Values) {
 		if answer := v.get(setUpPath); answer.Code != http.StatusNotFound {
 			t.Errorf("afterwards the page is answered %d", answer.Code)
 		}
-		code, err := s.sessions.NewSetupCode(patient(t))
+		code, err := s.Deps.Sessions.NewSetupCode(admintest.Context(t))
 		if err != nil {
 			t.Fatal(err)
 		}

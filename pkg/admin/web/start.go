@@ -16,7 +16,7 @@ import (
 //go:embed snippets
 var snippetFiles embed.FS
 
-// snippet is how one kind of sender is told to send, ready to be pasted.
+// snippet is the configuration of one kind of client, ready to be pasted.
 type snippet struct {
 	ID   string
 	Name string
@@ -27,21 +27,21 @@ type snippet struct {
 // startView is "Send your first log".
 type startView struct {
 	Snippets []snippet
-	Token    string // filled in where it was just made
+	Token    string // filled in if it was just created
 	Ingest   string
 	First    bool // something is stored already
 	Tokens   int
-	Name     string // of the token to be made
+	Name     string // of the token to be created
 	Fault    string
 }
 
-// noToken stands in the snippets where no token is at hand.
+// noToken stands in the snippets in place of an unknown token.
 const noToken = "YOUR_TOKEN"
 
 func (p *Pages) startPage(r *request) error { return r.showStart(http.StatusOK, startView{}) }
 
-// startWithToken fills a token in that was just made on another page, or makes
-// one. It comes by a form, so that no address holds it.
+// startWithToken fills a token in that was just created on another page, or
+// creates one. It comes by a form, so that no address contains it.
 func (p *Pages) startWithToken(r *request) error {
 	form, err := r.readForm()
 	if err != nil {
@@ -53,9 +53,7 @@ func (p *Pages) startWithToken(r *request) error {
 		}
 		return r.showStart(http.StatusOK, startView{Token: given})
 	}
-	ctx, cancel := r.changing()
-	defer cancel()
-	_, value, err := p.makeToken(ctx, r, form.Get("name"))
+	_, value, err := p.service.CreateToken(r.Request().Context(), r.caller, r.project, form.Get("name"))
 	if _, fault, ok := faultOf(err); ok {
 		return r.showStart(http.StatusBadRequest, startView{Name: form.Get("name"), Fault: fault})
 	}
@@ -67,13 +65,13 @@ func (p *Pages) startWithToken(r *request) error {
 
 func (r *request) showStart(status int, v startView) error {
 	v.Ingest = r.ingestURL()
-	tokens, err := r.pages.deps.Directory.Tokens(r.Request().Context(), r.project.Name)
+	tokens, err := r.pages.service.Tokens(r.Request().Context(), r.project)
 	if err != nil {
 		return err
 	}
 	v.Tokens = len(tokens)
 	if v.First, err = r.hasFirst(); err != nil {
-		r.pages.deps.Logger.Warn("usage not shown", "project", r.project.Name, "err", err)
+		r.pages.logger.Warn("usage not shown", "project", r.project.Name, "err", err)
 	}
 	if v.Snippets, err = snippets(v.Ingest, v.Token, r.project.Name); err != nil {
 		return err
@@ -81,15 +79,15 @@ func (r *request) showStart(status int, v startView) error {
 	return r.renderStatus(status, "start", view{Title: "Send your first log · " + r.project.Name, Tab: "settings", Secret: v.Token != "", Body: v})
 }
 
-// hasFirst tells whether something was stored in the last hours.
+// hasFirst reports whether something was stored in the last 24 hours.
 func (r *request) hasFirst() (bool, error) {
-	ctx, cancel := r.asking()
+	ctx, cancel := r.querying()
 	defer cancel()
-	u, err := r.pages.usageOf(ctx, r.project, shownHours, false)
+	u, err := r.pages.readUsage(ctx, r.project, shownHours, false)
 	return u.Stored > 0, err
 }
 
-// startState tells the page's script whether the first record has come.
+// startState tells the script of the page whether the first record is stored.
 func (p *Pages) startState(r *request) error {
 	first, err := r.hasFirst()
 	if err != nil {
@@ -99,7 +97,7 @@ func (p *Pages) startState(r *request) error {
 }
 
 // snippets fills the embedded texts in. The first line of each is its name, the
-// second what to know about it.
+// second a note about it.
 func snippets(ingest, token, projectName string) ([]snippet, error) {
 	if token == "" {
 		token = noToken
@@ -137,11 +135,11 @@ func snippets(ingest, token, projectName string) ([]snippet, error) {
 	return list, nil
 }
 
-// plainHost is what may stand in a line that people paste into a shell.
+// plainHost matches what is safe in a line that people paste into a shell.
 var plainHost = regexp.MustCompile(`^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])$`)
 
-// ingestURL is where senders reach ingest: what the operator said, or the host
-// of this request with ingest's port.
+// ingestURL returns where clients reach ingest: the address in the settings, or
+// the host of this request with ingest's port.
 func (r *request) ingestURL() string {
 	if r.pages.cfg.IngestURL != "" {
 		return strings.TrimSuffix(r.pages.cfg.IngestURL, "/")

@@ -1,15 +1,15 @@
 package web
 
 import (
-	"context"
-	"errors"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/project"
 )
 
-// unusedAfter is when a token that nobody used is pointed out.
+// unusedAfter is when the page marks a token as unused.
 const unusedAfter = 30 * 24 * time.Hour
 
 // tokenRow is one token of the list.
@@ -21,90 +21,80 @@ type tokenRow struct {
 	New    bool
 }
 
-// madeSecret is a token or key that was just made, shown this once.
-type madeSecret struct {
+// newSecret is a token or API key that was just created, shown this once.
+type newSecret struct {
 	Name, Value string
 }
 
 // tokensView is a project's tokens.
 type tokensView struct {
-	Tokens []tokenRow
-	Made   *madeSecret
-	Name   string // of the form
-	Fault  string
+	Tokens  []tokenRow
+	Created *newSecret
+	Name    string // of the form
+	Fault   string
 }
 
 func (p *Pages) tokensPage(r *request) error { return r.showTokens(http.StatusOK, tokensView{}, "") }
 
-// showTokens shows the list; newest is the ID of a token that was just made.
-func (r *request) showTokens(status int, v tokensView, newest string) error {
-	list, err := r.pages.deps.Directory.Tokens(r.Request().Context(), r.project.Name)
+// showTokens shows the list, the newest first. created is the ID of a token
+// that was just created.
+func (r *request) showTokens(status int, v tokensView, created string) error {
+	list, err := r.pages.service.Tokens(r.Request().Context(), r.project)
 	if err != nil {
 		return err
 	}
 	now := r.pages.now()
-	for _, t := range list {
-		row := tokenRow{Token: t, Path: r.projectPath("/settings/tokens/" + t.ID + "/revoke"), Seen: since(t.LastUsed, now), New: t.ID == newest}
+	for _, t := range slices.Backward(list) {
+		row := tokenRow{Token: t, Path: r.projectPath("/settings/tokens/" + t.ID + "/revoke"), Seen: since(t.LastUsed, now), New: t.ID == created}
 		row.Unused = now.Sub(t.Created) > unusedAfter && now.Sub(t.LastUsed) > unusedAfter
-		v.Tokens = append([]tokenRow{row}, v.Tokens...) // the newest first
+		v.Tokens = append(v.Tokens, row)
 	}
-	return r.renderStatus(status, "tokens", view{Title: "Tokens · " + r.project.Name, Tab: "settings", Side: "tokens", Secret: v.Made != nil, Body: v})
+	return r.renderStatus(status, "tokens", view{Title: "Tokens · " + r.project.Name, Tab: "settings", Side: "tokens", Secret: v.Created != nil, Body: v})
 }
 
-// createToken makes a token. The answer is the page that shows it: its address
-// cannot be asked again.
+// createToken creates a token. The answer is the page that shows it, since no
+// address may show it again.
 func (p *Pages) createToken(r *request) error {
 	form, err := r.readForm()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := r.changing()
-	defer cancel()
-	made, value, err := p.makeToken(ctx, r, form.Get("name"))
+	created, value, err := p.service.CreateToken(r.Request().Context(), r.caller, r.project, form.Get("name"))
 	if _, fault, ok := faultOf(err); ok {
 		return r.showTokens(http.StatusBadRequest, tokensView{Name: form.Get("name"), Fault: fault}, "")
 	}
 	if err != nil {
 		return err
 	}
-	return r.showTokens(http.StatusOK, tokensView{Made: &madeSecret{made.Name, value.Reveal()}}, made.ID)
+	return r.showTokens(http.StatusOK, tokensView{Created: &newSecret{created.Name, value.Reveal()}}, created.ID)
 }
 
-func (p *Pages) makeToken(ctx context.Context, r *request, name string) (project.Token, project.Secret, error) {
-	made, value, err := p.deps.Directory.CreateToken(ctx, r.project.Name, name)
-	if err == nil {
-		r.changed(ctx, "token.created", made.ID)
-	}
-	return made, value, err
-}
-
-// tokenOf finds the token that a page is about; errGone where there is none.
-func (r *request) tokenOf(id string) (project.Token, error) {
-	list, err := r.pages.deps.Directory.Tokens(r.Request().Context(), r.project.Name)
+// findToken returns the token that a page is about.
+func (r *request) findToken() (project.Token, error) {
+	list, err := r.pages.service.Tokens(r.Request().Context(), r.project)
 	if err != nil {
 		return project.Token{}, err
 	}
-	for _, t := range list {
-		if t.ID == id {
-			return t, nil
-		}
+	at := slices.IndexFunc(list, func(t project.Token) bool { return t.ID == r.Param("token") })
+	if at < 0 {
+		return project.Token{}, admin.ErrNoToken
 	}
-	return project.Token{}, errGone
+	return list[at], nil
 }
 
-func (p *Pages) revokePage(r *request) error {
-	found, err := r.tokenOf(r.Param("token"))
+func (p *Pages) revokeTokenPage(r *request) error {
+	found, err := r.findToken()
 	if err != nil {
 		return err
 	}
-	return r.askToRevoke(http.StatusOK, found, "")
+	return r.confirmRevocation(http.StatusOK, found, "")
 }
 
-func (r *request) askToRevoke(status int, t project.Token, fault string) error {
+func (r *request) confirmRevocation(status int, t project.Token, fault string) error {
 	used := "It was last used: " + since(t.LastUsed, r.pages.now()) + "."
 	return r.renderStatus(status, "confirm", view{Title: "Revoke a token", Tab: "settings", Side: "tokens", Body: confirmation{
 		Title: "Revoke “" + t.Name + "”?",
-		Texts: []string{used, "Whoever sends with it is refused within 2 seconds, and what they do not keep is lost. This cannot be undone."},
+		Texts: []string{used, "Clients that use it are refused within 2 seconds. Records that they do not keep are lost. This cannot be undone."},
 		Name:  t.Name, Action: "Revoke token", Keep: r.projectPath("/settings/tokens"), Fault: fault,
 	}})
 }
@@ -114,22 +104,15 @@ func (p *Pages) revokeToken(r *request) error {
 	if err != nil {
 		return err
 	}
-	found, err := r.tokenOf(r.Param("token"))
+	found, err := r.findToken()
 	if err != nil {
 		return err
 	}
 	if !isConfirmed(form.Get("confirm"), found.Name) {
-		return r.askToRevoke(http.StatusBadRequest, found, notTyped(found.Name))
+		return r.confirmRevocation(http.StatusBadRequest, found, notTyped(found.Name))
 	}
-	ctx, cancel := r.changing()
-	defer cancel()
-	err = p.deps.Directory.DeleteToken(ctx, r.project.Name, found.ID)
-	if errors.Is(err, project.ErrNotFound) {
-		return errGone
-	}
-	if err != nil {
+	if err := p.service.DeleteToken(r.Request().Context(), r.caller, r.project, found.ID); err != nil {
 		return err
 	}
-	r.changed(ctx, "token.deleted", found.ID)
 	return r.goTo(r.projectPath("/settings/tokens?done=token-revoked"))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/project"
 )
 
@@ -35,8 +36,8 @@ func TestAdministratorGivesAUserAnotherPassword(t *testing.T) {
 	if answer.Code != http.StatusSeeOther || theirs.isIn() || !v.isIn() {
 		t.Errorf("answer %d", answer.Code)
 	}
-	if change := s.service.last(); change.Action != "user.password_set" || change.By != boss.Email || change.Target != user.Email {
-		t.Errorf("written down: %+v", change)
+	if change := s.last(t); change.Action != "user.password_set" || change.Person != boss.Email || change.Target != user.Email {
+		t.Errorf("in the audit trail: %+v", change)
 	}
 	if again := s.visitor(t); again.signIn(user.Email, freshPassword).Code != http.StatusSeeOther || !again.isIn() {
 		t.Error("the new password is not good")
@@ -46,7 +47,7 @@ func TestAdministratorGivesAUserAnotherPassword(t *testing.T) {
 func TestUserKeepsTheirProjectsWhereTheRoleIsUnknown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	shop := s.project(t, "shop")
+	shop := s.Project(t, "shop")
 	user := s.user(t, "few@example.org", project.RoleAdmin, shop)
 	v := s.as(t, s.user(t, "boss@example.org", project.RoleAdmin))
 	for _, role := range []string{"", "root"} {
@@ -54,7 +55,7 @@ func TestUserKeepsTheirProjectsWhereTheRoleIsUnknown(t *testing.T) {
 			t.Errorf("role %q: answer %d", role, answer.Code)
 		}
 	}
-	if projects, err := s.sessions.Members().Of(patient(t), user); err != nil || len(projects) != 1 {
+	if projects, err := s.Deps.Sessions.Members().Of(admintest.Context(t), user); err != nil || len(projects) != 1 {
 		t.Errorf("the user is limited to %v, %v", projects, err)
 	}
 }
