@@ -14,12 +14,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxWindow is how far back a zstd body may refer: what RFC 8878 asks every
-// decoder to support. A body of nine bytes can ask for it, and a Decoder then
-// keeps that much memory, so as many bodies as are read at once bound it all.
+// maxWindow is the largest window of a zstd body, which every decoder must support
+// according to RFC 8878. A body of nine bytes can ask for it, and a Decoder then
+// keeps that much memory.
 const maxWindow = 8 << 20
 
-// decompressors are made when first needed and used again from then on.
+// decompressors are created when they are first needed, and reused.
 type decompressors struct {
 	sent    sentReader
 	buffer  *bufio.Reader
@@ -27,18 +27,17 @@ type decompressors struct {
 	zlib    io.ReadCloser
 	deflate io.ReadCloser
 	zstd    *zstd.Decoder
-	reserve func(bytes int) error // nil: memory is nobody's concern
+	reserve func(bytes int) error // nil: memory is not limited
 }
 
-// Reserve has ask be asked for memory before a body grows by so many bytes.
-// Its error ends the reading and is what ReadBody returns.
+// Reserve sets a function that is called before a body's buffer grows by so many
+// bytes. If it returns an error, ReadBody stops and returns that error.
 func (d *Decoder) Reserve(ask func(bytes int) error) { d.bodies.reserve = ask }
 
-// ReadBody appends the body that r gives to dst, decompressed as the
-// Content-Encoding says: gzip, deflate (with zlib's wrapping or without it),
-// zstd, identity or nothing, in any case. It stops at the limits before more
-// than they allow is held. The error is an *Error when the body is to blame;
-// otherwise it wraps what r returned.
+// ReadBody appends what r returns to dst, decompressed according to the
+// Content-Encoding: gzip, deflate (with or without zlib's header), zstd, identity
+// or empty, in any case. It never holds more than the limits allow. The error is an
+// *Error if the body is at fault; otherwise it wraps the error of r.
 func (d *Decoder) ReadBody(dst []byte, r io.Reader, contentEncoding string) ([]byte, error) {
 	coding, err := codingOf(contentEncoding)
 	if err != nil {
@@ -56,8 +55,8 @@ func (d *Decoder) ReadBody(dst []byte, r io.Reader, contentEncoding string) ([]b
 	return dst, nil
 }
 
-// codingOf is the one compression that a Content-Encoding names. Bodies that
-// were compressed twice are refused: nobody sends them for a good reason.
+// codingOf returns the one compression that a Content-Encoding names. Bodies that
+// were compressed twice are refused: no client has a good reason to send them.
 func codingOf(contentEncoding string) (string, error) {
 	coding := "identity"
 	for part := range strings.SplitSeq(contentEncoding, ",") {
@@ -89,11 +88,10 @@ func (b *decompressors) start(r io.Reader, limit int64) {
 	b.buffer.Reset(&b.sent)
 }
 
-// stop lets go of the request's body; sent keeps none, so neither do those who
-// keep sent.
+// stop drops the reference to the request's body.
 func (b *decompressors) stop() { b.sent = sentReader{} }
 
-// read appends everything that the body decompresses to.
+// read appends the whole decompressed body.
 func (b *decompressors) read(dst []byte, coding string, limit int64) ([]byte, error) {
 	if _, err := b.buffer.Peek(1); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -114,7 +112,7 @@ func (b *decompressors) read(dst []byte, coding string, limit int64) ([]byte, er
 	return dst, nil
 }
 
-// open returns what reads the coding from the buffer.
+// open returns a reader that decompresses the buffer.
 func (b *decompressors) open(coding string) (io.Reader, error) {
 	switch coding {
 	case "gzip":
@@ -138,15 +136,15 @@ func (b *decompressors) openZstd() (io.Reader, error) {
 	if b.zstd != nil {
 		return b.zstd, b.zstd.Reset(b.buffer)
 	}
-	// One at a time means no goroutines, so there is nothing to close.
+	// With a concurrency of one it starts no goroutines, so it need not be closed.
 	z, err := zstd.NewReader(b.buffer, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxWindow(maxWindow))
 	b.zstd = z
 	return z, err
 }
 
-// openDeflate looks at the first two bytes: RFC 9110 means zlib's wrapping by
-// "deflate", but many senders leave it out.
+// openDeflate checks the first two bytes: RFC 9110 requires zlib's header for
+// "deflate", but many clients omit it.
 func (b *decompressors) openDeflate() (io.Reader, error) {
 	head, err := b.buffer.Peek(2)
 	if err != nil {
@@ -183,14 +181,13 @@ var (
 	errTrailing        = errors.New("bytes after the end")
 )
 
-// appendAll reads r to its end. It never holds more than one byte above the
-// limit.
+// appendAll reads r to its end. It never holds more than one byte beyond the limit.
 func (b *decompressors) appendAll(dst []byte, r io.Reader, limit int64) ([]byte, error) {
 	most := len(dst) + int(limit) + 1
 	for {
 		if len(dst) == cap(dst) {
 			more := min(max(4096, len(dst)), most-len(dst))
-			if err := b.room(more); err != nil {
+			if err := b.reserveBytes(more); err != nil {
 				return dst, err
 			}
 			dst = slices.Grow(dst, more)
@@ -208,47 +205,48 @@ func (b *decompressors) appendAll(dst []byte, r io.Reader, limit int64) ([]byte,
 	}
 }
 
-// roomError is what Reserve's function said.
-type roomError struct{ error }
+// reserveError is the error of the function that Reserve set.
+type reserveError struct{ error }
 
-func (e roomError) Unwrap() error { return e.error }
+func (e reserveError) Unwrap() error { return e.error }
 
-func (b *decompressors) room(bytes int) error {
+// reserveBytes asks for memory.
+func (b *decompressors) reserveBytes(bytes int) error {
 	if b.reserve == nil {
 		return nil
 	}
 	if err := b.reserve(bytes); err != nil {
-		return roomError{err}
+		return reserveError{err}
 	}
 	return nil
 }
 
-// bodyError makes of an error what the sender is told.
+// bodyError returns the error that the client is told.
 func (d *Decoder) bodyError(err error, coding string, decoded int) error {
 	e := &Error{Code: CodeInvalidJSON, Index: -1, Offset: int64(decoded)}
-	var room roomError
+	var refused reserveError
 	switch {
-	case errors.As(err, &room):
-		return room.error
+	case errors.As(err, &refused):
+		return refused.error
 	case errors.Is(d.bodies.sent.err, errSentTooLarge):
 		e.Code = CodeBodyTooLarge
 		e.Detail = fmt.Sprintf("the body is larger than %d bytes", d.limits.Body)
 	case d.bodies.sent.err != nil:
-		return fmt.Errorf("body cut off: %w", d.bodies.sent.err)
+		return fmt.Errorf("read the body: %w", d.bodies.sent.err)
 	case errors.Is(err, errDecodedTooLarge), errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		e.Code = CodeBodyTooLarge
-		e.Detail = fmt.Sprintf("the body is larger than %d bytes once decompressed", d.limits.Decoded)
+		e.Detail = fmt.Sprintf("the decompressed body is larger than %d bytes", d.limits.Decoded)
 	case errors.Is(err, zstd.ErrWindowSizeExceeded):
 		e.Code = CodeBodyTooLarge
-		e.Detail = fmt.Sprintf("the zstd body has a window above %d bytes: compress without --long", maxWindow)
+		e.Detail = fmt.Sprintf("the zstd body has a window larger than %d bytes: compress it without --long", maxWindow)
 	default:
-		e.Detail = fmt.Sprintf("the %s body is damaged or cut", coding)
+		e.Detail = fmt.Sprintf("the %s body is damaged or incomplete", coding)
 	}
 	return e
 }
 
-// sentReader counts what the sender sends and remembers what went wrong on
-// that side, which a decompressor may report as its own.
+// sentReader limits what the client sends and keeps the error of that side, which a
+// decompressor may report as its own.
 type sentReader struct {
 	r    io.Reader
 	left int64

@@ -2,152 +2,11 @@ package decode
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// logField and eventField are the protocols' field functions. Names are
-// case-sensitive, as JSON's are.
-func logField(key string) int {
-	switch key {
-	case "data":
-		return fieldData
-	case "application":
-		return fieldApplication
-	case "severity":
-		return fieldSeverity
-	case "host":
-		return fieldHost
-	case "source":
-		return fieldSource
-	case "timestamp":
-		return fieldTimestamp
-	case "metadata":
-		return fieldPairs
-	}
-	return fieldNone
-}
-
-func eventField(key string) int {
-	switch key {
-	case "channel":
-		return fieldChannel
-	case "title":
-		return fieldTitle
-	case "event":
-		return fieldEvent
-	case "description":
-		return fieldDescription
-	case "icon":
-		return fieldIcon
-	case "notify":
-		return fieldNotify
-	case "timestamp":
-		return fieldTimestamp
-	case "tags":
-		return fieldPairs
-	}
-	return fieldNone
-}
-
-func finishLog(d *Decoder) problem {
-	f := &d.fields
-	switch {
-	case f[fieldData].kind == 0:
-		return problem{CodeMissingField, d.start, "data is required"}
-	case f[fieldApplication].nested():
-		return problem{CodeInvalidField, f[fieldApplication].at, "application must be text"}
-	case !f[fieldPairs].absent() && f[fieldPairs].kind != '{':
-		return problem{CodeInvalidField, f[fieldPairs].at, "metadata must be an object"}
-	}
-	l := &d.log
-	l.Data = f[fieldData].text
-	l.Application = d.name(fieldApplication)
-	if l.Application == "" {
-		l.Application = d.app
-	}
-	l.Host = d.name(fieldHost)
-	l.Source = d.name(fieldSource)
-	l.SeverityNumber, l.Severity = d.severity(&f[fieldSeverity])
-	l.Timestamp = d.timestamp(&f[fieldTimestamp])
-	d.addMarks()
-	l.Metadata = d.pairs.list
-	if size := l.Size(); size > d.limits.Record {
-		return d.tooLarge(size)
-	}
-	d.emitLog(l)
-	d.result.Accepted++
-	return problem{}
-}
-
-func finishEvent(d *Decoder) problem {
-	if p := d.checkEvent(); p.code != "" {
-		return p
-	}
-	f := &d.fields
-	e := &d.event
-	e.Channel = d.name(fieldChannel)
-	e.Title = f[fieldTitle].text
-	e.Description = ""
-	if !f[fieldDescription].absent() {
-		e.Description = f[fieldDescription].text
-	}
-	e.Icon = d.name(fieldIcon)
-	e.Notify = strings.EqualFold(f[fieldNotify].text, "true")
-	e.Timestamp = d.timestamp(&f[fieldTimestamp])
-	d.addMarks()
-	e.Tags = d.pairs.list
-	if size := e.Size(); size > d.limits.Record {
-		return d.tooLarge(size)
-	}
-	d.emitEvent(e)
-	d.result.Accepted++
-	return problem{}
-}
-
-// checkEvent also settles which of its two names the title has.
-func (d *Decoder) checkEvent() problem {
-	f := &d.fields
-	switch {
-	case f[fieldTitle].absent():
-		f[fieldTitle] = f[fieldEvent]
-	case !f[fieldEvent].absent():
-		d.pairs.set("event", d.scan.cut(f[fieldEvent].text, d.limits.Value))
-	}
-	if p := d.required(fieldChannel, "channel"); p.code != "" {
-		return p
-	}
-	if p := d.required(fieldTitle, "title"); p.code != "" {
-		return p
-	}
-	notify := &f[fieldNotify]
-	switch {
-	case f[fieldIcon].nested():
-		return problem{CodeInvalidField, f[fieldIcon].at, "icon must be text"}
-	case !notify.absent() && !strings.EqualFold(notify.text, "true") && !strings.EqualFold(notify.text, "false"):
-		return problem{CodeInvalidField, notify.at, "notify must be true or false"}
-	case !f[fieldPairs].absent() && f[fieldPairs].kind != '{':
-		return problem{CodeInvalidField, f[fieldPairs].at, "tags must be an object"}
-	}
-	return problem{}
-}
-
-// required says what is wrong with a field that must be there and not blank.
-func (d *Decoder) required(i int, name string) problem {
-	f := &d.fields[i]
-	switch {
-	case f.absent():
-		return problem{CodeMissingField, d.start, name + " is required"}
-	case f.nested():
-		return problem{CodeInvalidField, f.at, name + " must be text"}
-	case strings.TrimSpace(f.text) == "":
-		return problem{CodeInvalidField, f.at, name + " must not be blank"}
-	}
-	return problem{}
-}
-
-// name is the text of a short field, empty where it is absent.
+// name returns the text of a short field, or "" if the field is absent.
 func (d *Decoder) name(i int) string {
 	if d.fields[i].absent() {
 		return ""
@@ -170,8 +29,8 @@ func (d *Decoder) severity(f *field) (number uint8, word string) {
 	return number, d.scan.cut(word, d.limits.Value)
 }
 
-// timestamp is the sender's time where it can be used as it is. Where not, the
-// sender's own text becomes a pair, so that nothing is lost by it.
+// timestamp returns the client's time if it is usable. If not, it keeps the
+// client's text as a pair.
 func (d *Decoder) timestamp(f *field) int64 {
 	d.timed = false
 	if f.absent() || f.text == "" {
@@ -192,7 +51,7 @@ func (d *Decoder) timestamp(f *field) int64 {
 	return used
 }
 
-// addMarks says in the pairs what was done to the record.
+// addMarks adds pairs that say what was changed in the record.
 func (d *Decoder) addMarks() {
 	if d.pairs.dropped > 0 {
 		d.pairs.set(keyTruncatedKeys, d.scan.keepNumber(d.pairs.dropped))
@@ -204,4 +63,216 @@ func (d *Decoder) addMarks() {
 
 func (d *Decoder) tooLarge(size int) problem {
 	return problem{CodeBodyTooLarge, d.start, fmt.Sprintf("the record has %d bytes of text, of at most %d", size, d.limits.Record)}
+}
+
+// Keys that Logboom adds to metadata and tags. They do not count against the limit
+// on keys, and replace a client's keys of the same name.
+const (
+	keyOriginalTime  = "timestamp_original" // the client's timestamp, if it was not usable as it is
+	keyTruncatedKeys = "_truncated_keys"    // how many keys were dropped
+	keyInvalidUTF8   = "_invalid_utf8"      // how many bytes were replaced by U+FFFD
+)
+
+// indexedPairs is the number of pairs from which on a map finds them. Below it, a
+// linear search is faster.
+const indexedPairs = 16
+
+// pairSet collects the pairs of a record. A key that is given twice keeps its place
+// and gets the last value.
+type pairSet struct {
+	limit   int
+	list    []record.Pair
+	index   map[string]int // of all pairs, once there are indexedPairs
+	dropped int            // keys that came after the limit
+}
+
+func (p *pairSet) reset() {
+	p.list = p.list[:0]
+	p.dropped = 0
+	if len(p.index) > 0 {
+		clear(p.index)
+	}
+}
+
+// release drops the texts of all records.
+func (p *pairSet) release() {
+	p.reset()
+	clear(p.list[:cap(p.list)])
+}
+
+// slot returns the index of the pair with the key. It adds a new key, which must
+// then stay valid as long as the record. It returns -1 if there are too many keys.
+func (p *pairSet) slot(key string) (i int, added bool) {
+	if i := p.find(key); i >= 0 {
+		return i, false
+	}
+	if len(p.list) >= p.limit {
+		p.dropped++
+		return -1, false
+	}
+	return p.add(key), true
+}
+
+func (p *pairSet) find(key string) int {
+	if len(p.list) >= indexedPairs {
+		if i, ok := p.index[key]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range p.list {
+		if p.list[i].Key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+func (p *pairSet) add(key string) int {
+	p.list = append(p.list, record.Pair{Key: key})
+	switch n := len(p.list); {
+	case n > indexedPairs:
+		p.index[key] = n - 1
+	case n == indexedPairs:
+		p.buildIndex()
+	}
+	return len(p.list) - 1
+}
+
+func (p *pairSet) buildIndex() {
+	if p.index == nil {
+		p.index = make(map[string]int, 2*indexedPairs)
+	}
+	for i := range p.list {
+		p.index[p.list[i].Key] = i
+	}
+}
+
+// set sets the key's value, even beyond the limit on keys.
+func (p *pairSet) set(key, value string) {
+	i := p.find(key)
+	if i < 0 {
+		i = p.add(key)
+	}
+	p.list[i].Value = value
+}
+
+// value returns the key's value, or "" if there is no such key.
+func (p *pairSet) value(key string) string {
+	if i := p.find(key); i >= 0 {
+		return p.list[i].Value
+	}
+	return ""
+}
+
+// keyPath is the dotted path to the current value. It holds only as many bytes as a
+// key may have: otherwise each of many values in a deep object with long keys would
+// cost the whole path.
+type keyPath struct {
+	limit int
+	text  []byte // the path, or the first limit bytes of it
+	full  int    // its length
+	parts int
+}
+
+func (p *keyPath) reset() { p.text, p.full, p.parts = p.text[:0], 0, 0 }
+
+func (p *keyPath) push(key string) {
+	if p.parts > 0 {
+		p.append(".")
+	}
+	p.append(key)
+	p.parts++
+}
+
+func (p *keyPath) append(s string) {
+	p.full += len(s)
+	p.text = append(p.text, s[:min(len(s), p.limit-len(p.text))]...)
+}
+
+// back returns to an earlier path and keeps the buffer.
+func (p *keyPath) back(to keyPath) {
+	p.text = p.text[:len(to.text)]
+	p.full, p.parts = to.full, to.parts
+}
+
+// pairsOf reads an object and makes each value in it a pair. Nested objects are
+// read in the same way, with a dot between the keys; arrays stay JSON text;
+// numbers, true, false and null are their JSON text. depth objects are open around
+// the object.
+func (d *Decoder) pairsOf(depth int) bool {
+	s := &d.scan
+	if !s.enter(depth + 1) {
+		return false
+	}
+	for first := true; ; first = false {
+		key, more := s.key(first)
+		if !more {
+			return s.ok() && (!first || d.emptyObject())
+		}
+		if !d.pair(key, depth+1) {
+			return false
+		}
+	}
+}
+
+// pair reads the value of a key into the record's pairs.
+func (d *Decoder) pair(key string, depth int) bool {
+	nested := d.scan.peek() == '{'
+	if d.path.parts == 0 && !nested && len(key) <= d.path.limit {
+		i, _ := d.pairs.slot(key)
+		return d.pairValue(i, depth)
+	}
+	before := d.path
+	d.path.push(key)
+	var ok bool
+	if nested {
+		ok = d.pairsOf(depth)
+	} else {
+		ok = d.pairValue(d.pathSlot(), depth)
+	}
+	d.path.back(before)
+	return ok
+}
+
+// pairValue reads the next value into the pair at index i. A negative i means that
+// there is no room; then the value is only checked.
+func (d *Decoder) pairValue(i, depth int) bool {
+	if i < 0 {
+		return d.scan.skip(depth)
+	}
+	f, ok := d.scan.value(depth)
+	if ok {
+		d.pairs.list[i].Value = d.scan.cut(f.text, d.limits.Value)
+	}
+	return ok
+}
+
+// pathSlot returns the slot of the pair whose key is the path. It copies the key,
+// and drops the copy unless the pair is new.
+func (d *Decoder) pathSlot() int {
+	s := &d.scan
+	before := len(s.text)
+	key := ""
+	if d.path.full > d.path.limit {
+		key = s.cutTo(view(d.path.text), d.path.full, d.path.limit)
+	} else {
+		key = s.keep(d.path.text)
+	}
+	i, added := d.pairs.slot(key)
+	if !added {
+		s.text = s.text[:before]
+	}
+	return i
+}
+
+// emptyObject keeps an object without keys as a value, so that its own key is not
+// lost. The metadata object itself is not kept.
+func (d *Decoder) emptyObject() bool {
+	if d.path.parts > 0 {
+		if i := d.pathSlot(); i >= 0 {
+			d.pairs.list[i].Value = "{}"
+		}
+	}
+	return true
 }

@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// pieceBytes is where Docker cuts lines (moby, daemon/logger/copier.go), in
-	// the middle of a character if need be.
+	// pieceBytes is the length at which Docker cuts lines (moby,
+	// daemon/logger/copier.go), even in the middle of a character.
 	pieceBytes = 16 << 10
 	// maxPrefix bounds what the raw format puts before each line: a tag and
 	// attributes.
 	maxPrefix = 4 << 10
-	// cutMarks is how many bytes of a character can be on one side of a cut.
-	// Each of them has become a replacement of its own.
+	// cutMarks is how many bytes of a character can be on one side of a cut. Each of
+	// them was replaced by a replacement character of its own.
 	cutMarks = 3
 )
 
-// outputs is how many outputs a container has. Docker reads the two apart, so
-// lines of the one come between the pieces of the other's.
+// outputs is the number of outputs of a container. Docker reads them separately,
+// so lines of one output can come between the pieces of the other's.
 const outputs = 2
 
-// output is which of a container's outputs a source is.
+// output returns the index of the container's output that a source names.
 func output(source string) int {
 	if source == "stderr" {
 		return 1
@@ -30,38 +30,38 @@ func output(source string) int {
 	return 0
 }
 
-// pieces is a line that came in pieces, up to now. Pieces are of the same
-// container, output and time, with no other line of that output between them,
-// and all but the last are full.
+// pieces is a line that has arrived in pieces so far. The pieces have the same
+// container, output and time, no other line of that output comes between them, and
+// all but the last are full.
 type pieces struct {
 	log    record.Log // Data is in text
 	text   []byte
-	prefix int  // bytes at each piece's start that are not the line's
-	held   bool // there is one, and its last piece was full: another may follow
+	prefix int  // bytes at the start of each piece that do not belong to the line
+	held   bool // there is a line, and its last piece was full: another may follow
 }
 
-// passOn emits a log, or keeps it for the piece that may follow. whole says
-// that its data is what was printed: no other log is a piece, nor is one without
-// a time of its own.
-func (d *Decoder) passOn(l *record.Log, whole bool) {
+// emitOrHold emits a log, or holds it for the piece that may follow. whole means
+// that its data is a line as it was printed. Only such logs with a time of their
+// own can be pieces.
+func (d *Decoder) emitOrHold(l *record.Log, whole bool) {
 	whole = whole && d.timed
 	p := &d.pieces[output(l.Source)]
 	if p.held && d.addPiece(p, l, whole) {
 		return
 	}
 	if whole && len(l.Data) >= pieceBytes {
-		if prefix, full := firstPiece(l.Data, d.fields[fieldContent].kind == '"'); full {
+		if prefix, full := fullPiece(l.Data, d.fields[fieldContent].kind == '"'); full {
 			p.begin(l, prefix)
 			return
 		}
 	}
-	d.send(l)
+	d.emitContainer(l)
 }
 
-// addPiece adds a log to the line of which there were pieces. It is false where
-// the log is not of it; the line was at its end then.
+// addPiece appends a log to the line that is held. It returns false if the log does
+// not belong to it; then the line was complete and has been emitted.
 func (d *Decoder) addPiece(p *pieces, l *record.Log, whole bool) bool {
-	if !whole || !p.goesOn(l, d.limits.Record) {
+	if !whole || !p.continuesWith(l, d.limits.Record) {
 		d.complete(p)
 		return false
 	}
@@ -72,7 +72,7 @@ func (d *Decoder) addPiece(p *pieces, l *record.Log, whole bool) bool {
 	return true
 }
 
-// flush emits the lines of which there were pieces.
+// flush emits the lines that are held.
 func (d *Decoder) flush() {
 	for i := range d.pieces {
 		if d.pieces[i].held {
@@ -81,11 +81,11 @@ func (d *Decoder) flush() {
 	}
 }
 
-// complete emits a line as far as its pieces came.
+// complete emits a line as far as its pieces have arrived.
 func (d *Decoder) complete(p *pieces) {
 	p.held = false
 	p.log.Data = view(p.text)
-	d.send(&p.log)
+	d.emitContainer(&p.log)
 	p.log = record.Log{}
 	if cap(p.text) > keptText {
 		p.text = nil
@@ -105,23 +105,23 @@ func (p *pieces) begin(l *record.Log, prefix int) {
 	p.prefix, p.held = prefix, true
 }
 
-// goesOn tells whether a log is the line's next piece, and fits.
-func (p *pieces) goesOn(l *record.Log, limit int) bool {
+// continuesWith reports whether a log is the line's next piece, and fits.
+func (p *pieces) continuesWith(l *record.Log, limit int) bool {
 	return l.Timestamp == p.log.Timestamp && l.Application == p.log.Application && l.Host == p.log.Host && l.Source == p.log.Source &&
 		len(l.Data) >= p.prefix && l.Data[:p.prefix] == view(p.text[:p.prefix]) && p.log.Size()+len(p.text)+len(l.Data) <= limit
 }
 
-// add is true where another piece may follow.
+// add appends a piece and reports whether another may follow.
 func (p *pieces) add(data string) (full bool) {
 	p.text = append(p.text, data...)
-	_, full = firstPiece(data, false)
+	_, full = fullPiece(data, false)
 	return full
 }
 
-// firstPiece tells whether data may be the first piece of a longer line, after
-// what a raw event has before it.
-func firstPiece(data string, raw bool) (prefix int, full bool) {
-	for cut := 0; cut <= marks(data); cut++ {
+// fullPiece reports whether data may be a full piece of a line, behind the prefix
+// of a raw event.
+func fullPiece(data string, raw bool) (prefix int, full bool) {
+	for cut := 0; cut <= replacements(data); cut++ {
 		prefix = len(data) - 2*cut - pieceBytes
 		if prefix == 0 || raw && 0 < prefix && prefix <= maxPrefix && data[prefix-1] == ' ' {
 			return prefix, true
@@ -130,8 +130,9 @@ func firstPiece(data string, raw bool) (prefix int, full bool) {
 	return 0, false
 }
 
-// marks counts the replacements at both ends, as many as one cut can leave.
-func marks(data string) int {
+// replacements counts the replacement characters at both ends of data, up to the
+// number that one cut can leave.
+func replacements(data string) int {
 	n := 0
 	for rest := data; n < cutMarks && strings.HasSuffix(rest, replacement); n++ {
 		rest = rest[:len(rest)-len(replacement)]

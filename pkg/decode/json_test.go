@@ -164,7 +164,7 @@ func TestErrorsDoNotRepeatTheBody(t *testing.T) {
 func TestErrorSaysWhereItIs(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		"":            "empty_body: the body holds no entry",
+		"":            "empty_body: the body has no entry",
 		"  x":         "invalid_json: entry 0, byte 2: an entry must be a JSON object",
 		`{"data":"a\`: "invalid_json: entry 0, byte 10: an escape in a string is not one of JSON's",
 	} {

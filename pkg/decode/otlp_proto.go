@@ -2,13 +2,14 @@ package decode
 
 import (
 	"math"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The fields of opentelemetry-proto 1.x that are read, as their tags: number
-// and wire type. A field of another wire type is an unknown one to protobuf.
+// The tags of the fields of opentelemetry-proto 1.x that are read: number and wire
+// type. To protobuf, a field of another wire type is an unknown field.
 const (
 	wireVarint  = uint64(protowire.VarintType)
 	wireFixed64 = uint64(protowire.Fixed64Type)
@@ -51,23 +52,23 @@ const (
 	anyArray  = 5<<3 | wireBytes
 	anyMap    = 6<<3 | wireBytes
 	anyBytes  = 7<<3 | wireBytes
-	anyIndex  = 8<<3 | wireVarint // into a table that only profiles have
+	anyIndex  = 8<<3 | wireVarint // an index into a table that only profiles have
 
 	listValues = 1<<3 | wireBytes
 )
 
-// message walks over the fields of a protobuf message. The zero tag is none of
-// the fields above.
+// message reads the fields of a protobuf message. The zero tag is none of the fields
+// above.
 type message struct {
 	left   []byte
 	tag    uint64
 	raw    []byte // of a field with a length
-	bits   uint64 // of one without
-	broken bool   // it is not protobuf
+	bits   uint64 // of a field without a length
+	broken bool   // the bytes are not valid protobuf
 }
 
-// next moves to the next field. It is false at the end and where the message
-// is broken.
+// next reads the next field. It returns false at the end and if the message is
+// broken.
 func (m *message) next() bool {
 	if len(m.left) == 0 {
 		return false
@@ -86,8 +87,8 @@ func (m *message) next() bool {
 	return true
 }
 
-// value reads the value of the field at hand and returns its length, negative
-// where it is broken.
+// value reads the value of the current field and returns its length, which is
+// negative if the value is broken.
 func (m *message) value() (n int) {
 	number, kind := protowire.DecodeTag(m.tag)
 	switch kind {
@@ -107,15 +108,13 @@ func (m *message) value() (n int) {
 	return n
 }
 
-// ended says whether the message was good to its end.
-func (m *message) ended() bool { return !m.broken }
+// offsetOf returns the offset of a part of the body. A slice of the body reaches to
+// the body's end.
+func (d *Decoder) offsetOf(part []byte) int { return cap(d.scan.body) - cap(part) }
 
-// at is where a part of the body begins: slices of it reach to its end.
-func (d *Decoder) at(part []byte) int { return cap(d.scan.body) - cap(part) }
-
-// join is what a message is that is given in two parts: protobuf has it that
-// they are one behind the other. Nearly always there is one.
-func (d *Decoder) join(before, part []byte) []byte {
+// concat returns the message that is given in two parts: protobuf joins them. Nearly
+// always there is only one part.
+func (d *Decoder) concat(before, part []byte) []byte {
 	s := &d.scan
 	if len(before) == 0 || !s.room(len(before)+len(part)) {
 		return part
@@ -125,8 +124,8 @@ func (d *Decoder) join(before, part []byte) []byte {
 	return s.text[from:len(s.text):len(s.text)]
 }
 
-// protoRequest reads a whole body. Like all below it is false when the body
-// gives nothing.
+// protoRequest reads a whole body. This and the functions below return false if the
+// body is refused.
 func (d *Decoder) protoRequest(body []byte) bool {
 	m := message{left: body}
 	for m.next() {
@@ -134,19 +133,19 @@ func (d *Decoder) protoRequest(body []byte) bool {
 			return false
 		}
 	}
-	return m.ended()
+	return !m.broken
 }
 
-// protoResourceLogs goes over the message twice, for what is shared may stand
-// behind what shares it.
+// protoResourceLogs reads the message twice, because the resource may stand behind
+// the logs that share it.
 func (d *Decoder) protoResourceLogs(raw []byte) bool {
-	d.start = d.at(raw)
-	d.forget()
+	d.start = d.offsetOf(raw)
+	d.clearShared()
 	var resource []byte
 	m := message{left: raw}
 	for m.next() {
 		if m.tag == resourceLogsResource {
-			resource = d.join(resource, m.raw)
+			resource = d.concat(resource, m.raw)
 		}
 	}
 	if m.broken || !d.protoAttributes(resource, resourceAttributes) {
@@ -162,7 +161,7 @@ func (d *Decoder) protoResourceLogs(raw []byte) bool {
 }
 
 func (d *Decoder) protoScopeLogs(raw []byte) bool {
-	d.start = d.at(raw)
+	d.start = d.offsetOf(raw)
 	m := message{left: raw}
 	records := 0
 	for m.next() {
@@ -170,14 +169,14 @@ func (d *Decoder) protoScopeLogs(raw []byte) bool {
 			records++
 		}
 	}
-	if m.broken || records == 0 { // a scope of two bytes is not to cost a copy of a large resource
-		return m.ended()
+	if m.broken || records == 0 { // an empty scope must not cost a copy of a large resource
+		return !m.broken
 	}
 	d.restore(&d.otlp.resource)
 	var scope []byte
 	for m = (message{left: raw}); m.next(); {
 		if m.tag == scopeLogsScope {
-			scope = d.join(scope, m.raw)
+			scope = d.concat(scope, m.raw)
 		}
 	}
 	if !d.protoScope(scope) {
@@ -200,7 +199,7 @@ func (d *Decoder) protoAttributes(raw []byte, tag uint64) bool {
 			return false
 		}
 	}
-	return m.ended()
+	return !m.broken
 }
 
 func (d *Decoder) protoScope(raw []byte) bool {
@@ -221,10 +220,10 @@ func (d *Decoder) protoScope(raw []byte) bool {
 	return true
 }
 
-// protoRecord reads one LogRecord and makes its log.
+// protoRecord reads one LogRecord and emits its log.
 func (d *Decoder) protoRecord(raw []byte) bool {
 	o := d.otlp
-	d.start = d.at(raw)
+	d.start = d.offsetOf(raw)
 	d.restore(&o.scope)
 	o.entry = otlpEntry{}
 	var body []byte
@@ -236,7 +235,7 @@ func (d *Decoder) protoRecord(raw []byte) bool {
 				return false
 			}
 		case logBody:
-			body = d.join(body, m.raw)
+			body = d.concat(body, m.raw)
 		default:
 			d.protoField(&m)
 		}
@@ -245,7 +244,7 @@ func (d *Decoder) protoRecord(raw []byte) bool {
 	return !m.broken && d.protoData(body) && d.finishRecord()
 }
 
-// protoField reads a field of a LogRecord that is one value.
+// protoField reads a field of a LogRecord that is a single value.
 func (d *Decoder) protoField(m *message) {
 	e := &d.otlp.entry
 	switch m.tag {
@@ -270,8 +269,8 @@ func (d *Decoder) protoField(m *message) {
 	}
 }
 
-// Lengths of ids. One of another length, or of zeroes only, is none: so says
-// the comment in logs.proto.
+// Lengths of ids. By the comment in logs.proto, an id of another length or of zeros
+// only counts as missing.
 const (
 	traceBytes = 16
 	spanBytes  = 8
@@ -284,7 +283,7 @@ func (d *Decoder) protoID(raw []byte, length int) string {
 	return realID(d.scan.keepHex(raw))
 }
 
-// realID is an id in hexadecimal, empty where it is of zeroes only.
+// realID returns an id in hexadecimal, or "" if it consists of zeros.
 func realID(id string) string {
 	if strings.Trim(id, "0") == "" {
 		return ""
@@ -315,7 +314,7 @@ func (d *Decoder) protoAttribute(raw []byte) bool {
 	return true
 }
 
-// protoKeyValue reads a KeyValue into a node of its own.
+// protoKeyValue reads a KeyValue into a new node.
 func (d *Decoder) protoKeyValue(raw []byte, level int) bool {
 	i := d.addNode()
 	m := message{left: raw}
@@ -329,14 +328,14 @@ func (d *Decoder) protoKeyValue(raw []byte, level int) bool {
 			}
 		}
 	}
-	return m.ended()
+	return !m.broken
 }
 
-// protoValue reads an AnyValue into the node at i, level values deep. Of
-// several members the last one counts.
+// protoValue reads an AnyValue into node i, level values tooDeep. If several members
+// are given, the last one counts.
 func (d *Decoder) protoValue(i int, raw []byte, level int) bool {
-	if d.deep(level) {
-		return true // the record is a bad one, whatever else it holds
+	if d.tooDeep(level) {
+		return true // the record is invalid regardless of the rest
 	}
 	m := message{left: raw}
 	for m.next() {
@@ -344,7 +343,7 @@ func (d *Decoder) protoValue(i int, raw []byte, level int) bool {
 		case anyString:
 			d.setNode(i, '"', d.scan.valid(m.raw))
 		case anyBool:
-			d.setNode(i, '0', truth(m.bits != 0))
+			d.setNode(i, '0', strconv.FormatBool(m.bits != 0))
 		case anyInt:
 			d.setInt(i, int64(m.bits))
 		case anyDouble:
@@ -359,17 +358,10 @@ func (d *Decoder) protoValue(i int, raw []byte, level int) bool {
 			}
 		}
 	}
-	return m.ended()
+	return !m.broken
 }
 
-func truth(is bool) string {
-	if is {
-		return "true"
-	}
-	return "false"
-}
-
-// protoList reads an ArrayValue or a KeyValueList into the node at i.
+// protoList reads an ArrayValue or a KeyValueList into node i.
 func (d *Decoder) protoList(i int, raw []byte, keyed bool, level int) (ok bool) {
 	if keyed {
 		d.openNode(i, '{')
@@ -391,5 +383,5 @@ func (d *Decoder) protoList(i int, raw []byte, keyed bool, level int) (ok bool) 
 		}
 	}
 	d.closeNode(i)
-	return m.ended()
+	return !m.broken
 }

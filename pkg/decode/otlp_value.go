@@ -13,38 +13,37 @@ const (
 	keptNodes = 4 << 10
 )
 
-// node is one value of OpenTelemetry's AnyValue. The values inside it are the
-// nodes behind it, up to end.
+// node is one value of OpenTelemetry's AnyValue. The values inside it are the nodes
+// behind it, up to end.
 type node struct {
-	kind byte   // '"' text, '0' a number or truth value, '[', '{'; 0 for an empty value
-	key  string // where it is a map's value or an attribute
+	kind byte   // '"' text, '0' a number, true or false, '[', '{'; 0 an empty value
+	key  string // of an attribute or a value in a map
 	text string // of '"', and JSON text of '0'
 	end  int
 }
 
-// addNode adds an empty value and returns its place. Above maxNodes the record
-// is a bad one, so what becomes of its values no longer matters: they all
-// take the last place.
+// addNode adds an empty value and returns its index. Beyond maxNodes the record is
+// invalid and its values no longer matter: they all get the last index.
 func (d *Decoder) addNode() int {
 	o := d.otlp
 	if len(o.nodes) == maxNodes {
-		d.blame(CodeBodyTooLarge, "an attribute or the body", " holds too many values")
+		d.invalidate(CodeBodyTooLarge, "an attribute or the body", " holds too many values")
 		return maxNodes - 1
 	}
 	o.nodes = append(o.nodes, node{end: len(o.nodes) + 1})
 	return len(o.nodes) - 1
 }
 
-// blame notes why the record at hand becomes none; the first reason counts, and
-// only that is put into words: a record may hold a million more.
-func (d *Decoder) blame(code, what, fault string) {
+// invalidate records why the current record is invalid. Only the first reason
+// counts and is formatted: a record may have a million more.
+func (d *Decoder) invalidate(code, what, fault string) {
 	if d.otlp.bad.code == "" {
 		d.otlp.bad = problem{code, d.start, what + fault}
 	}
 }
 
-// setNode makes the value at i, which is the last that was added or holds it, a
-// text, a number or an empty one.
+// setNode makes the value at i a text, a number or an empty value. The value must be
+// the last one, or contain it.
 func (d *Decoder) setNode(i int, kind byte, text string) {
 	o := d.otlp
 	o.nodes = o.nodes[:i+1]
@@ -52,30 +51,31 @@ func (d *Decoder) setNode(i int, kind byte, text string) {
 	n.kind, n.text, n.end = kind, text, i+1
 }
 
-// openNode makes the value at i an array or a map. One that is of that kind
-// keeps its values, as protobuf has it of a field given twice.
+// openNode makes the value at i an array or a map. If it is one already, it keeps
+// its values: protobuf joins a field that is given twice.
 func (d *Decoder) openNode(i int, kind byte) {
 	if d.otlp.nodes[i].kind != kind {
 		d.setNode(i, kind, "")
 	}
 }
 
-// closeNode ends the array or map at i behind the values added last.
+// closeNode ends the array or map at i behind the last value.
 func (d *Decoder) closeNode(i int) {
 	d.otlp.nodes[i].end = len(d.otlp.nodes)
 }
 
-// deep says that a value is nested too deeply, and blames the record.
-func (d *Decoder) deep(level int) bool {
+// tooDeep reports whether a value is nested too deeply, and then makes the record
+// invalid.
+func (d *Decoder) tooDeep(level int) bool {
 	if level <= d.limits.Depth {
 		return false
 	}
-	d.blame(CodeInvalidField, "an attribute or the body", " is nested too deeply")
+	d.invalidate(CodeInvalidField, "an attribute or the body", " is nested too deeply")
 	return true
 }
 
-// addAttribute makes the first node a pair, or many where it is a map. Of a
-// bad record nothing is made.
+// addAttribute makes the first node a pair, or several pairs if it is a map. It does
+// nothing for an invalid record.
 func (d *Decoder) addAttribute() {
 	o := d.otlp
 	if o.bad.code != "" {
@@ -100,8 +100,8 @@ func (d *Decoder) addAttribute() {
 	d.flatten(0)
 }
 
-// flatten makes the node at i a pair with its key behind those around it, and
-// each value of a map likewise.
+// flatten makes node i a pair, whose key is the path to the node, or makes each
+// value of a map such a pair.
 func (d *Decoder) flatten(i int) {
 	n := &d.otlp.nodes[i]
 	before := d.path
@@ -116,16 +116,15 @@ func (d *Decoder) flatten(i int) {
 	d.path.back(before)
 }
 
-// fillPair gives the pair at place the value of the node at i; -1: there is no
-// room for it.
+// fillPair sets the value of a pair to node i. A negative place means that there is
+// no room for the pair.
 func (d *Decoder) fillPair(place, i int) {
 	if place >= 0 {
 		d.pairs.list[place].Value = d.scan.cut(d.nodeText(i), d.limits.Value)
 	}
 }
 
-// nodeText is a value as text: its own, or the JSON text of an array or a map.
-// Of a bad record no text is made.
+// nodeText returns a value as text: its own, or the JSON text of an array or a map.
 func (d *Decoder) nodeText(i int) string {
 	n := &d.otlp.nodes[i]
 	if n.kind != '[' && n.kind != '{' || d.otlp.bad.code != "" {
@@ -136,8 +135,8 @@ func (d *Decoder) nodeText(i int) string {
 	return view(d.scan.text[from:])
 }
 
-// appendNode adds the value at i to the text as JSON. It stops where the text
-// is too much for a record.
+// appendNode appends the value at i to the text as JSON. It stops when the text is
+// too long for a record.
 func (d *Decoder) appendNode(i int) {
 	s, n := &d.scan, &d.otlp.nodes[i]
 	switch n.kind {
@@ -165,10 +164,10 @@ func (d *Decoder) appendNested(i int, keyed bool) {
 		}
 		d.appendNode(child)
 	}
-	s.text = append(s.text, n.kind+2) // in ASCII what closes it
+	s.text = append(s.text, n.kind+2) // the closing bracket, in ASCII
 }
 
-// appendQuoted adds the text as a JSON string.
+// appendQuoted appends text as a JSON string.
 func (s *scanner) appendQuoted(text string) {
 	if !s.room(len(text) + 2) {
 		return
@@ -187,8 +186,8 @@ func (s *scanner) appendQuoted(text string) {
 	s.text = append(append(s.text, text[from:]...), '"')
 }
 
-// appendEscaped adds what stands for a quote, a backslash or a control
-// character in a JSON string.
+// appendEscaped appends a quote, a backslash or a control character as in a JSON
+// string.
 func (s *scanner) appendEscaped(c byte) {
 	switch c {
 	case '"', '\\':
@@ -215,11 +214,11 @@ func (d *Decoder) setInt(i int, n int64) {
 	}
 }
 
-// setDouble makes the value at i a number as JSON writes it; what JSON has no
-// number for is a word.
+// setDouble makes the value at i a number as JSON writes it, or a word if JSON has
+// no such number.
 func (d *Decoder) setDouble(i int, f float64) {
 	switch {
-	case !d.scan.room(numberBytes): // the record is a bad one
+	case !d.scan.room(numberBytes): // the record is invalid
 	case math.IsNaN(f):
 		d.setNode(i, '"', "NaN")
 	case math.IsInf(f, 1):
@@ -228,12 +227,12 @@ func (d *Decoder) setDouble(i int, f float64) {
 		d.setNode(i, '"', "-Infinity")
 	default:
 		format := byte('f')
-		if size := math.Abs(f); size != 0 && (size < 1e-6 || size >= 1e21) { // ECMA-262, where JSON's numbers come from
+		if size := math.Abs(f); size != 0 && (size < 1e-6 || size >= 1e21) { // as in ECMA-262, where JSON's numbers come from
 			format = 'e'
 		}
 		var room [numberBytes]byte
 		digits := strconv.AppendFloat(room[:0], f, format, -1, 64)
-		if n := len(digits); n >= 4 && digits[n-4] == 'e' && digits[n-2] == '0' { // e-07 is e-7 there
+		if n := len(digits); n >= 4 && digits[n-4] == 'e' && digits[n-2] == '0' { // ECMA-262 writes e-7, not e-07
 			digits = append(digits[:n-2], digits[n-1])
 		}
 		d.setNode(i, '0', d.scan.keep(digits))

@@ -7,13 +7,13 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// Origin is what a sender says of all lines of a raw body together; empty
-// fields say nothing. Time is as in HEC.
+// Origin is what a client says of all lines of a raw body together. Empty fields
+// are not given. Time has the form of an event's time in HEC.
 type Origin struct {
 	Time, Host, Source, SourceType, Index string
 }
 
-// fields are the origin's as an event would have them.
+// fields returns the origin as the fields of an event.
 func (o *Origin) fields() (fields [fieldCount]field) {
 	for i, text := range map[int]string{fieldTimestamp: o.Time, fieldHost: o.Host, fieldSource: o.Source, fieldType: o.SourceType, fieldIndex: o.Index} {
 		if text != "" {
@@ -23,9 +23,9 @@ func (o *Origin) fields() (fields [fieldCount]field) {
 	return fields
 }
 
-// Raw reads the lines of a body of plain text, each a log, and hands them to
-// emit. A line ends in LF or CR LF; blank lines are none. Severities are found
-// as in HEC.
+// Raw reads the lines of a plain-text body and calls emit with each as a log. A
+// line ends with LF or CR LF; blank lines are skipped. Severities are found as in
+// HEC.
 func (d *Decoder) Raw(body []byte, def Defaults, origin Origin, emit func(*record.Log)) Result {
 	d.begin(body, def, protocol{})
 	d.emitLog = emit
@@ -51,7 +51,7 @@ func (d *Decoder) rawLine(line []byte, fields [fieldCount]field) {
 	d.log.Data = d.scan.valid(line)
 	p := d.overflow()
 	if p.code == "" {
-		p = d.container(&d.log, false)
+		p = d.finishContainer(&d.log, false)
 	}
 	if p.code != "" {
 		d.reject(p.code, p.at, p.detail)

@@ -6,34 +6,32 @@ import (
 	"math/bits"
 )
 
-// scanner walks over JSON as RFC 8259 has it, once and from left to right. The
-// first thing that is wrong stays in failure, and whoever sees false from one
-// of its methods returns at once.
+// scanner reads JSON as defined by RFC 8259, once and from left to right. The first
+// error stays in failure; a caller that gets false from a method returns at once.
 type scanner struct {
 	body    []byte
 	pos     int
-	depth   int // how many objects and arrays may be open
+	depth   int // how many objects and arrays may be open at once
 	failAt  int
 	failure string
-	lastStr int // where the last string begins that was looked at
 
-	text      []byte // texts of the record at hand that are not in the body as they are
+	text      []byte // texts of the current record that are not in the body literally
 	textLimit int
 	overflow  bool // a text did not fit into textLimit
-	replaced  int  // bytes and escapes of the record at hand that were no text
+	replaced  int  // bytes and escapes of the current record that were replaced
 }
 
-// field is one value of a record. The zero value is a field that is not there.
+// field is one value of a record. The zero value is a missing field.
 type field struct {
 	kind byte   // '"', '0' a number, 't' true or false, 'n' null, '{', '['
 	at   int    // where it begins in the body
-	text string // a string's text, JSON text of anything else
+	text string // a string's text, or the JSON text of any other value
 }
 
-// absent says that the sender gave no value; null is none.
+// absent reports whether the field is missing or null.
 func (f *field) absent() bool { return f.kind == 0 || f.kind == 'n' }
 
-// nested says that the value is an object or an array.
+// nested reports whether the value is an object or an array.
 func (f *field) nested() bool { return f.kind == '{' || f.kind == '[' }
 
 func (s *scanner) fail(at int, why string) bool {
@@ -46,7 +44,7 @@ func (s *scanner) fail(at int, why string) bool {
 
 func (s *scanner) ok() bool { return s.failure == "" }
 
-// peek skips white space and returns the next byte, 0 at the end.
+// peek skips white space and returns the next byte, or 0 at the end.
 func (s *scanner) peek() byte {
 	for s.pos < len(s.body) {
 		c := s.body[s.pos]
@@ -58,8 +56,8 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// key reads an object's next key and the colon after it. more is false at the
-// object's end and after a failure.
+// key reads an object's next key and the colon after it. more is false at the end
+// of the object and after an error.
 func (s *scanner) key(first bool) (key string, more bool) {
 	if !s.enterKey(first) {
 		return "", false
@@ -91,6 +89,43 @@ func (s *scanner) enterKey(first bool) bool {
 	return true
 }
 
+// members reads an object. It calls visit at the value of each key, and visit reads
+// that value.
+func (s *scanner) members(visit func(key string) bool) bool {
+	s.pos++
+	for first := true; ; first = false {
+		key, more := s.key(first)
+		if !more {
+			return s.ok()
+		}
+		if !visit(key) {
+			return false
+		}
+	}
+}
+
+// elements reads an array. It calls visit at each value, and visit reads that
+// value.
+func (s *scanner) elements(visit func() bool) bool {
+	s.pos++
+	if s.peek() == ']' {
+		s.pos++
+		return true
+	}
+	for visit() {
+		switch s.peek() {
+		case ']':
+			s.pos++
+			return true
+		case ',':
+			s.pos++
+		default:
+			return s.fail(s.pos, noComma)
+		}
+	}
+	return false
+}
+
 func (s *scanner) colon() bool {
 	if s.peek() != ':' {
 		return s.fail(s.pos, "expected a colon after a key")
@@ -99,7 +134,7 @@ func (s *scanner) colon() bool {
 	return true
 }
 
-// value reads the next value, with depth objects and arrays open around it.
+// value reads the next value. depth objects and arrays are open around it.
 func (s *scanner) value(depth int) (f field, ok bool) {
 	c := s.peek()
 	f = field{kind: kindOf(c), at: s.pos}
@@ -127,7 +162,7 @@ func kindOf(c byte) byte {
 	return '0'
 }
 
-// skip moves over the next value and checks it.
+// skip reads and checks the next value.
 func (s *scanner) skip(depth int) bool {
 	switch s.peek() {
 	case '"':
@@ -147,7 +182,7 @@ func (s *scanner) skip(depth int) bool {
 	return s.number()
 }
 
-// enter moves over the opening bracket that makes the depth.
+// enter reads the opening bracket of an object or array at this depth.
 func (s *scanner) enter(depth int) bool {
 	if depth > s.depth {
 		return s.fail(s.pos, "nested too deeply")
@@ -244,11 +279,10 @@ func (s *scanner) exponent(i int) (end int, ok bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// str moves over the string at pos and returns what is between its quotes.
-// plain says that this is ASCII without escapes, so its own text.
+// str reads a string and returns what is between its quotes. plain means that it is
+// ASCII without escapes, so that it needs no decoding.
 func (s *scanner) str() (raw []byte, plain, ok bool) {
 	start := s.pos + 1
-	s.lastStr = start
 	plain = true
 	stopAt := uint64(highBits)
 	for i := start; ; {
@@ -280,11 +314,11 @@ const (
 	highBits = 0x8080808080808080
 )
 
-// indexStop returns the place of the first quote, backslash or control
-// character from i on, and of the first byte that is not ASCII when nonASCII
-// is highBits. It looks at eight bytes at a time: a byte of x-lowBits has its
-// high bit set where that byte of x was 0 (or, above one that was, perhaps
-// wrongly; only the lowest counts).
+// indexStop returns the index of the first quote, backslash or control character
+// from i on, and also of the first byte that is not ASCII if nonASCII is highBits.
+// It checks eight bytes at a time: a byte of x-lowBits has its high bit set if that
+// byte of x was 0. A byte above such a one may have it wrongly, but only the lowest
+// counts.
 func indexStop(b []byte, i int, nonASCII uint64) int {
 	for ; i+8 <= len(b); i += 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
@@ -303,7 +337,8 @@ func indexStop(b []byte, i int, nonASCII uint64) int {
 	return i
 }
 
-// escapeLen is the length of the escape that b begins with, 0 for none.
+// escapeLen returns the length of the escape that b begins with, or 0 if there is
+// none.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -319,7 +354,7 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// hex4 is the number in an escape such as \u00e9, if b begins with one.
+// hex4 returns the number in an escape such as \u00e9, if b begins with one.
 func hex4(b []byte) (r rune, ok bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// textPerRecord times the limit of a record is as much text as is unescaped
-	// for one: \u0041 takes six bytes for one, and a record may have long values
-	// that are cut later.
+	// textPerRecord times the limit of a record is how much decoded text is held for
+	// one. It is more than one, because long values are decoded before they are cut.
 	textPerRecord = 8
-	// keptText is how large a text buffer may be to be used again.
+	// keptText is the largest text buffer that is reused.
 	keptText = 1 << 20
 
 	replacement = "\uFFFD"
 )
 
-// view is b as a string without a copy: b must not change while it is used.
+// view returns b as a string without a copy. b must not change while the string is
+// used.
 func view(b []byte) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// resetText begins the texts of another record.
+// resetText drops the texts of the last record.
 func (s *scanner) resetText() {
 	s.text = s.text[:0]
 	s.overflow, s.replaced = false, 0
@@ -38,14 +38,14 @@ func (s *scanner) release() {
 	}
 }
 
-// room says whether a text of about n bytes may be added to the record's.
+// room reports whether about n more bytes may be added to the record's texts.
 func (s *scanner) room(n int) bool {
 	s.overflow = s.overflow || len(s.text)+n > s.textLimit
 	return !s.overflow
 }
 
-// decode is the text that stands between a string's quotes. It borrows from
-// the body where the two are the same.
+// decode returns the text of a string, given what is between its quotes. The text
+// points into the body if the two are equal.
 func (s *scanner) decode(raw []byte, plain bool) string {
 	if plain {
 		return view(raw)
@@ -66,7 +66,7 @@ func (s *scanner) decode(raw []byte, plain bool) string {
 	return view(s.text[from:])
 }
 
-// valid is raw as valid UTF-8.
+// valid returns raw as valid UTF-8.
 func (s *scanner) valid(raw []byte) string {
 	if utf8.Valid(raw) {
 		return view(raw)
@@ -79,8 +79,8 @@ func (s *scanner) valid(raw []byte) string {
 	return view(s.text[from:])
 }
 
-// appendValid adds raw to the text, each byte that is not part of UTF-8
-// replaced and counted.
+// appendValid adds raw to the texts. It replaces and counts each byte that is not
+// UTF-8.
 func (s *scanner) appendValid(raw []byte) {
 	if utf8.Valid(raw) {
 		s.text = append(s.text, raw...)
@@ -96,8 +96,8 @@ func (s *scanner) appendValid(raw []byte) {
 	}
 }
 
-// appendEscape adds what the escape that b begins with stands for and returns
-// its length. That it is one of JSON's has been checked.
+// appendEscape adds what the escape at the start of b stands for and returns its
+// length. The escape must be valid.
 func (s *scanner) appendEscape(b []byte) int {
 	switch c := b[1]; c {
 	case 'b':
@@ -118,8 +118,8 @@ func (s *scanner) appendEscape(b []byte) int {
 	return 2
 }
 
-// appendUnicode joins surrogates; one without its other half is replaced and
-// counted.
+// appendUnicode adds the character of a \u escape. It joins two surrogates; a
+// single surrogate is replaced and counted.
 func (s *scanner) appendUnicode(b []byte) int {
 	r, _ := hex4(b)
 	if !utf16.IsSurrogate(r) {
@@ -137,21 +137,21 @@ func (s *scanner) appendUnicode(b []byte) int {
 	return 6
 }
 
-// keep copies a text into the record's and returns the copy.
+// keep copies a text into the record's texts and returns the copy.
 func (s *scanner) keep(text []byte) string {
 	from := len(s.text)
 	s.text = append(s.text, text...)
 	return view(s.text[from:])
 }
 
-// keepNumber is n as a text of the record.
+// keepNumber returns n as a text of the record.
 func (s *scanner) keepNumber(n int) string {
 	var digits [20]byte
 	return s.keep(strconv.AppendInt(digits[:0], int64(n), 10))
 }
 
-// cut returns text, or where it is longer than limit bytes its beginning with
-// a mark that says how much is gone; mark included it is not longer.
+// cut returns text. If it is longer than limit bytes, cut returns its beginning
+// with a mark that says how much is missing, at most limit bytes together.
 func (s *scanner) cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -159,8 +159,7 @@ func (s *scanner) cut(text string, limit int) string {
 	return s.cutTo(text, len(text), limit)
 }
 
-// cutTo cuts a text of full bytes of which only the beginning is at hand, at
-// least limit bytes of it.
+// cutTo cuts a text of full bytes, given at least its first limit bytes.
 func (s *scanner) cutTo(text string, full, limit int) string {
 	var mark [64]byte
 	kept := runeStart(text, limit-len(appendCutMark(mark[:0], full)))
@@ -176,7 +175,8 @@ func appendCutMark(dst []byte, gone int) []byte {
 	return append(dst, " bytes]"...)
 }
 
-// runeStart is the last place at or before i where a rune begins, 0 at least.
+// runeStart returns the last index at or before i at which a rune begins, at least
+// 0.
 func runeStart(text string, i int) int {
 	for i > 0 && !utf8.RuneStart(text[i]) {
 		i--

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// maxAhead is how far ahead of the time of receipt a sender's clock may be.
+	// maxAhead is how far a timestamp may be after the time of receipt.
 	maxAhead = 10 * time.Minute
 
 	oldestTime int64 = math.MinInt64
 	newestTime int64 = math.MaxInt64
 )
 
-// ParseTimestamp reads a time as senders write it, as Unix nanoseconds: RFC
-// 3339, or an epoch in s, ms, us or ns whose unit follows from its size. A time
-// outside the years 1678 to 2262 becomes the first or last that nanoseconds can
-// say.
+// ParseTimestamp parses a time as clients write it and returns Unix nanoseconds.
+// It accepts RFC 3339, or an epoch in s, ms, us or ns, whose unit follows from its
+// size. A time outside the years 1678 to 2262 becomes the first or last time that
+// nanoseconds can express.
 func ParseTimestamp(text string) (nanos int64, ok bool) {
 	text = strings.TrimSpace(text)
 	if len(text) > 4 && text[4] == '-' && isDigit(text[0]) {
@@ -26,12 +26,12 @@ func ParseTimestamp(text string) (nanos int64, ok bool) {
 	return parseEpoch(text)
 }
 
-// parseRFC3339 is lenient where senders are: a space for the T, small letters,
-// a comma before the fraction, an offset without colon or none at all, which
-// means UTC. What is finer than a nanosecond is cut off; a leap second is the
-// second after.
+// parseRFC3339 also accepts what many clients write: a space instead of the T,
+// small letters, a comma before the fraction, an offset without a colon, and no
+// offset, which means UTC. Digits beyond nanoseconds are ignored. A leap second
+// becomes the second after it.
 func parseRFC3339(text string) (nanos int64, ok bool) {
-	c := clock{text: text, ok: true}
+	c := timeParser{text: text, ok: true}
 	year := c.number(4, 0, 9999)
 	c.one("-")
 	month := c.number(2, 1, 12)
@@ -45,14 +45,17 @@ func parseRFC3339(text string) (nanos int64, ok bool) {
 	second := c.number(2, 0, 60)
 	fraction := c.fraction()
 	offset := c.offset()
-	if !c.ok || c.text != "" || day > daysIn(month, year) {
+	if !c.ok || c.text != "" {
 		return 0, false
 	}
-	seconds := int64(daysSince1970(year, month, day))*86400 + int64(hour*3600+minute*60+second-offset)
-	return toNanos(seconds, int64(fraction)), true
+	date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if date.Day() != day { // a day that the month does not have
+		return 0, false
+	}
+	return toNanos(date.Unix()+int64(hour*3600+minute*60+second-offset), int64(fraction)), true
 }
 
-// toNanos joins seconds and nanoseconds, within what an int64 can hold.
+// toNanos adds seconds and nanoseconds, within the range of an int64.
 func toNanos(seconds, nanos int64) int64 {
 	switch {
 	case seconds > newestTime/1e9-1:
@@ -63,38 +66,15 @@ func toNanos(seconds, nanos int64) int64 {
 	return seconds*1e9 + nanos
 }
 
-// daysSince1970 counts the days of the Gregorian calendar. Years begin in
-// March here, so that the day that may be missing is a year's last.
-func daysSince1970(year, month, day int) int {
-	if month <= 2 {
-		year, month = year-1, month+12
-	}
-	y := year + 400 // never negative, and a whole number of cycles away
-	days := 365*y + y/4 - y/100 + y/400 + (153*(month-3)+2)/5 + day - 1
-	return days - 146097 - 719468
-}
-
-func daysIn(month, year int) int {
-	switch month {
-	case 4, 6, 9, 11:
-		return 30
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	}
-	return 31
-}
-
-// clock reads the parts of a time from the left. Once ok is false it stays so.
-type clock struct {
+// timeParser parses the parts of a time from the left. Once ok is false, it stays
+// false.
+type timeParser struct {
 	text string
 	ok   bool
 }
 
-// number reads exactly so many digits.
-func (c *clock) number(digits, least, most int) int {
+// number parses exactly so many digits.
+func (c *timeParser) number(digits, least, most int) int {
 	if len(c.text) < digits {
 		c.ok = false
 		return 0
@@ -112,14 +92,15 @@ func (c *clock) number(digits, least, most int) int {
 	return n
 }
 
-// one reads one byte of those allowed.
-func (c *clock) one(allowed string) {
+// one skips one byte, which must be one of those allowed.
+func (c *timeParser) one(allowed string) {
 	if !c.next(allowed) {
 		c.ok = false
 	}
 }
 
-func (c *clock) next(allowed string) bool {
+// next skips one byte if it is one of those allowed.
+func (c *timeParser) next(allowed string) bool {
 	if c.text == "" || strings.IndexByte(allowed, c.text[0]) < 0 {
 		return false
 	}
@@ -127,8 +108,8 @@ func (c *clock) next(allowed string) bool {
 	return true
 }
 
-// fraction reads the part of a second that may follow, in nanoseconds.
-func (c *clock) fraction() int {
+// fraction parses the optional fraction of a second, in nanoseconds.
+func (c *timeParser) fraction() int {
 	if !c.next(".,") {
 		return 0
 	}
@@ -142,8 +123,8 @@ func (c *clock) fraction() int {
 	return nanos
 }
 
-// offset reads Z or ±hh:mm, in seconds east of UTC.
-func (c *clock) offset() int {
+// offset parses Z or ±hh:mm and returns seconds east of UTC.
+func (c *timeParser) offset() int {
 	if c.text == "" || c.next("Zz") {
 		return 0
 	}
@@ -158,15 +139,15 @@ func (c *clock) offset() int {
 	return sign * (hours*3600 + c.number(2, 0, 59)*60)
 }
 
-// parseEpoch reads a decimal number. Below 1e11 it counts seconds (until the
-// year 5138), below 1e14 milliseconds, below 1e17 microseconds, otherwise
-// nanoseconds. It goes by decimal digits, so that 1700000000.123457 is exact.
+// parseEpoch parses a decimal number. Below 1e11 it counts seconds (until the year
+// 5138), below 1e14 milliseconds, below 1e17 microseconds, and nanoseconds from
+// there on. It works with decimal digits, so that 1700000000.123457 is exact.
 func parseEpoch(text string) (nanos int64, ok bool) {
 	d, ok := parseDecimal(text)
 	if !ok || d.digits == 0 {
 		return 0, ok
 	}
-	places := d.point // digits of the number once it is in nanoseconds
+	places := d.point // digits of the number in nanoseconds
 	switch {
 	case d.point <= 11:
 		places += 9
@@ -186,10 +167,11 @@ func parseEpoch(text string) (nanos int64, ok bool) {
 type decimal struct {
 	negative bool
 	mantissa uint64
-	digits   int // of the mantissa, 19 at most: the others are below a nanosecond
+	digits   int // of the mantissa, at most 19: more would be below a nanosecond
 	point    int
 }
 
+// parseDecimal parses a number with an optional fraction and exponent.
 func parseDecimal(text string) (d decimal, ok bool) {
 	if text != "" && (text[0] == '-' || text[0] == '+') {
 		d.negative = text[0] == '-'
@@ -213,7 +195,7 @@ func parseDecimal(text string) (d decimal, ok bool) {
 	return d, ok
 }
 
-// add takes the next digit, left of the point or right of it.
+// add appends the next digit, left or right of the point.
 func (d *decimal) add(c byte, whole bool) {
 	if d.digits == 0 && c == '0' { // no digit of the mantissa
 		if !whole {
@@ -230,8 +212,8 @@ func (d *decimal) add(c byte, whole bool) {
 	}
 }
 
-// parseExponent reads what follows a number's digits: nothing, or e and a
-// number. A large one is as good as a larger one.
+// parseExponent parses what may follow a number's digits: nothing, or e and a
+// number. It bounds large exponents.
 func parseExponent(text string) (n int, ok bool) {
 	if text == "" {
 		return 0, true
@@ -256,8 +238,8 @@ func parseExponent(text string) (n int, ok bool) {
 	return n, text != ""
 }
 
-// scaled is the number's first digits, as many as places says, as a whole
-// number; at most the largest int64.
+// scaled returns the number's first places digits as a whole number, at most the
+// largest int64.
 func (d *decimal) scaled(places int) int64 {
 	switch {
 	case places > 19:

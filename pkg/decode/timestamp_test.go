@@ -87,11 +87,11 @@ func TestWhatIsNoTimeIsNotRead(t *testing.T) {
 
 func TestEveryDayIsTheRightOne(t *testing.T) {
 	t.Parallel()
-	day := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
-	for day.Year() < 10000 {
-		y, m, d := day.Date()
-		if got, want := int64(daysSince1970(y, int(m), d)), day.Unix()/86400; got != want {
-			t.Fatalf("%v: got %d, want %d", day, got, want)
+	day := time.Date(1679, 1, 1, 0, 0, 0, 0, time.UTC)
+	for day.Year() < 2262 {
+		got, ok := ParseTimestamp(day.Format(time.RFC3339))
+		if !ok || got != day.UnixNano() {
+			t.Fatalf("%v: got %d, %v, want %d", day, got, ok, day.UnixNano())
 		}
 		day = day.Add(24 * time.Hour)
 	}
