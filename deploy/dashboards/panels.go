@@ -97,7 +97,8 @@ func batches() row {
 func audit() row {
 	return row{"Audit", []panel{
 		{"Audits", "Audits by result. Act on found and failed.", "short", []query{{"sum by (result) (increase(logboom_writer_audits_total[6h]))", "{{result}}"}}},
-		{"Rows that should not be there", "Doubled, or ahead of the ledger.", "short", []query{
+		{"Wrong rows", "Missing, doubled, or ahead of the ledger.", "short", []query{
+			{"max by (stream) (logboom_writer_audit_missing_rows)", "{{stream}} missing"},
 			{"max by (stream) (logboom_writer_audit_doubled_rows)", "{{stream}} doubled"}, {"max by (stream) (logboom_writer_audit_ahead_messages)", "{{stream}} ahead"},
 		}},
 		{"Parts set aside", "By ClickHouse, as broken: their rows are missing from answers.", "short", []query{{"max(logboom_writer_parts_set_aside)", "parts"}}},

@@ -1,14 +1,11 @@
 package clickhouse
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/logboom/logboom/pkg/record"
 )
@@ -44,7 +41,7 @@ func BenchmarkAppend(b *testing.B) {
 			b.SetBytes(int64(logs[0].Size()))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if block.Bytes() > 16<<20 {
+				if block.Rows() >= 100_000 {
 					block.Reset()
 				}
 				row.Seq++
@@ -58,29 +55,21 @@ func BenchmarkAppend(b *testing.B) {
 // of this process alone, without the engine's, is reported as client-ns/row.
 func BenchmarkInsert(b *testing.B) {
 	logs := typicalLogs(150)
-	client := migrated(b, "?compress=lz4")
-	sends := []struct {
-		name string
-		conn driver.Conn
-		send func(context.Context, driver.Conn, string, []field, int) error
-	}{{"pieces", client.conn, sendPieces}, {"batch", client.conn, sendBatch}, {"batch-lz4", client.packed, sendBatch}}
-	for _, way := range sends {
+	for name, parameters := range encodings {
+		client := migrated(b, parameters)
 		for _, rows := range []int{1000, 10_000, 100_000} {
-			b.Run(fmt.Sprintf("way=%s/rows=%d", way.name, rows), func(b *testing.B) {
+			b.Run(fmt.Sprintf("way=%s/rows=%d", name, rows), func(b *testing.B) {
 				var block LogBlock
 				for i := range rows {
 					block.Append(Row{Seq: 1, Idx: uint32(i), Received: noon, Project: project}, &logs[i%len(logs)])
 				}
-				b.SetBytes(int64(block.Bytes()))
+				b.SetBytes(int64(columnBytes(&block)))
 				b.ReportAllocs()
 				before := processorTime(b)
 				n := 0
 				for b.Loop() {
 					n++
-					ctx, cancel := client.insertContext(b.Context(), fmt.Sprint(way.name, rows, n), "logs", block.fields())
-					err := way.send(ctx, way.conn, insertStatement("logs", block.fields()), block.fields(), rows)
-					cancel()
-					if err != nil {
+					if err := client.InsertLogs(b.Context(), fmt.Sprint(name, rows, n), &block); err != nil {
 						b.Fatal(err)
 					}
 				}

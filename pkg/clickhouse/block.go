@@ -2,19 +2,19 @@ package clickhouse
 
 import "github.com/logboom/logboom/pkg/record"
 
-// Row says where a record came from and how long it is to be kept. With the
-// record it makes the row, and nothing else does: no clock, no chance.
+// Row says where a record came from and how long it is kept. The row depends on
+// it and on the record alone: no clock and no random number comes in.
 type Row struct {
 	Shard    uint8
 	Seq      uint64 // sequence of the message in the shard's stream
 	Idx      uint32 // position of the record in the message
-	Received int64  // when the queue had the message, Unix nanoseconds
+	Received int64  // when the queue received the message, Unix nanoseconds
 
 	Project       string // the project's id
-	RetentionDays uint16 // 0 keeps for ever
+	RetentionDays uint16 // 0 keeps the row forever
 }
 
-// origin are the columns that every kind of row has.
+// origin holds the columns that rows of every kind have.
 type origin struct {
 	project   words
 	retention fixed
@@ -46,19 +46,8 @@ func (o *origin) fields() []field {
 	}
 }
 
-func (o *origin) size() int {
-	return o.project.size() + o.retention.size() + o.shard.size() + o.seq.size() + o.idx.size() + o.received.size()
-}
-
-// Types of columns as the tables have them.
-const (
-	lowCardinality = "LowCardinality(String)"
-	dateTime       = "DateTime64(9, 'UTC')"
-	stringMap      = "Map(LowCardinality(String), String)"
-)
-
 // LogBlock gathers logs for one insert. The zero value is an empty block; Reset
-// empties it again and keeps its memory. One goroutine at a time may use it.
+// empties it and keeps its memory. It is not safe for concurrent use.
 type LogBlock struct {
 	origin         origin
 	timestamp      fixed
@@ -84,14 +73,8 @@ func (b *LogBlock) Append(r Row, l *record.Log) {
 	b.source.append(l.Source)
 }
 
-// Rows is the number of rows appended since the last Reset.
+// Rows returns the number of rows appended since the last Reset.
 func (b *LogBlock) Rows() int { return b.origin.rows }
-
-// Bytes is about what the block comes to in memory and on the wire.
-func (b *LogBlock) Bytes() int {
-	return b.origin.size() + b.timestamp.size() + b.application.size() + b.severity.size() +
-		b.severityNumber.size() + b.data.size() + b.metadata.size() + b.host.size() + b.source.size()
-}
 
 // Reset empties the block.
 func (b *LogBlock) Reset() {
@@ -114,7 +97,7 @@ func (b *LogBlock) fields() []field {
 	)
 }
 
-// EventBlock gathers events for one insert, as LogBlock does logs.
+// EventBlock gathers events for one insert, as LogBlock gathers logs.
 type EventBlock struct {
 	origin      origin
 	timestamp   fixed
@@ -142,14 +125,8 @@ func (b *EventBlock) Append(r Row, e *record.Event) {
 	b.tags.append(e.Tags)
 }
 
-// Rows is the number of rows appended since the last Reset.
+// Rows returns the number of rows appended since the last Reset.
 func (b *EventBlock) Rows() int { return b.origin.rows }
-
-// Bytes is about what the block comes to in memory and on the wire.
-func (b *EventBlock) Bytes() int {
-	return b.origin.size() + b.timestamp.size() + b.channel.size() + b.title.size() +
-		b.description.size() + b.icon.size() + b.notify.size() + b.tags.size()
-}
 
 // Reset empties the block.
 func (b *EventBlock) Reset() {

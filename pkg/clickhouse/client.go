@@ -1,42 +1,41 @@
 // Package clickhouse writes blocks of rows into ClickHouse and reads them back.
 //
 // The writer fills a LogBlock or EventBlock with records and inserts it under
-// a deduplication token; admin reads pages of logs and events. What an insert's
-// error means for the rows is in Classify: often nobody can know whether they
-// are there, and only counting them (CountRange) tells. The usual mistake is to
-// insert again instead of counting first.
+// a deduplication token; admin reads pages of logs and events. Classify says
+// what an insert's error means for the rows: often nobody can know whether they
+// are stored, and only counting them (CountRange) shows it. The usual mistake is
+// to insert again instead of counting first.
 //
-// Everything goes through clickhouse-go, over HTTP or the native protocol,
-// against a server or against the engine embedded in standalone. Reads are
-// SQL files with bound parameters; no text of a user ever becomes SQL.
+// Everything goes through clickhouse-go over HTTP, against a server or against
+// the engine embedded in standalone. Reads are SQL files with bound parameters;
+// no text of a user ever becomes SQL.
 package clickhouse
 
 import (
 	"context"
-	"database/sql"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
-	"github.com/logboom/logboom/schema"
 )
 
 // Config says where ClickHouse is and how long to wait for it.
 type Config struct {
-	// URL is http(s)://[user:password@]host:8123/database or
-	// clickhouse://[user:password@]host:9000/database. The native protocol takes
-	// ?secure=true for TLS; ?compress=lz4 compresses what inserts send, for a
-	// slow network.
+	// URL is http(s)://[user:password@]host:8123/database. ?compress=lz4
+	// compresses what inserts send, for a slow network.
 	URL string
-	// Cluster is the cluster whose servers all hold the tables, by the name that
-	// ClickHouse knows it by. Empty: there is one server.
+	// Cluster is the name by which ClickHouse knows the cluster whose servers
+	// all hold the tables. Empty: there is one server.
 	Cluster string
 
-	// DialTimeout bounds the making of a connection. 0 means 5 s.
+	// DialTimeout bounds opening a connection. 0 means 5 s.
 	DialTimeout time.Duration
 	// InsertTimeout bounds one insert. 0 means 30 s.
 	InsertTimeout time.Duration
@@ -46,14 +45,15 @@ type Config struct {
 	// MaxReadMemory bounds the memory of one read in the server, in bytes.
 	// 0 means 1 GiB.
 	MaxReadMemory int64
-	// MaxReadRows bounds the rows that one read may look at. 0 means 10^9.
+	// MaxReadRows bounds the rows that one read may scan. 0 means 10^9.
 	MaxReadRows int64
 
 	// MaxConnections bounds the connections to the server. 0 means 8.
 	MaxConnections int
 }
 
-// withDefaults fills what was left 0 and refuses what makes no sense.
+// withDefaults replaces zeros by the defaults and returns an error for what
+// cannot work.
 func (c Config) withDefaults() (Config, error) {
 	durations := []struct {
 		name  string
@@ -87,20 +87,72 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Client inserts and reads. It is safe for use by several goroutines.
+// maxDatabaseName is the longest database name that a URL may have.
+const maxDatabaseName = 64
+
+// parseURL turns a ClickHouse URL into connection options. No error repeats
+// the URL, because it may hold a password.
+func parseURL(raw string) (*ch.Options, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" {
+		return nil, errors.New("url: not well formed, want http://[user:password@]host:8123/database")
+	}
+	options := &ch.Options{Protocol: ch.HTTP}
+	port := "8123"
+	switch u.Scheme {
+	case "http":
+	case "https":
+		port, options.TLS = "8443", &tls.Config{MinVersion: tls.VersionTLS12}
+	default:
+		return nil, fmt.Errorf("url: scheme %q is not supported, use http or https and ClickHouse's HTTP port", u.Scheme)
+	}
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	options.Addr = []string{net.JoinHostPort(u.Hostname(), port)}
+	for name, values := range u.Query() {
+		if name != "compress" || values[0] != "lz4" {
+			return nil, fmt.Errorf("url: parameter %q is not known or its value is not valid, the only one is compress=lz4", name)
+		}
+		options.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) { return compressor{t}, nil }
+	}
+	if options.Auth.Database, err = databaseName(u.Path); err != nil {
+		return nil, err
+	}
+	if u.User != nil {
+		options.Auth.Username = u.User.Username()
+		options.Auth.Password, _ = u.User.Password()
+	}
+	return options, nil
+}
+
+// databaseName validates the URL's path. The name becomes part of a statement,
+// so only letters, digits, '_' and '-' are allowed.
+func databaseName(path string) (string, error) {
+	name := strings.TrimPrefix(path, "/")
+	if name == "" {
+		return "", errors.New("url: no database, add one as the path, such as /logboom")
+	}
+	ok := len(name) <= maxDatabaseName
+	for i := range len(name) {
+		c := name[i]
+		ok = ok && (c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')
+	}
+	if !ok {
+		return "", fmt.Errorf("url: database %q is not a valid name: use at most %d letters, digits, '_' and '-'", name, maxDatabaseName)
+	}
+	return name, nil
+}
+
+// Client inserts and reads. It is safe for concurrent use.
 type Client struct {
 	config  Config
 	options *ch.Options
 	conn    driver.Conn
-	// packed takes inserts where they are to be compressed over HTTP, nil
-	// elsewhere. Answers over HTTP are never compressed: clickhouse-go 2.50
-	// looks for exceptions in the bytes of a compressed answer, and a line that
-	// holds "__exception__" and a line end made its whole page unreadable.
-	packed driver.Conn
 }
 
-// Open prepares a client. It connects to nothing: the first use does, so that
-// a process may start before ClickHouse.
+// Open prepares a client. It does not connect; the first use does, so that a
+// process may start before ClickHouse.
 func Open(config Config) (*Client, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -114,39 +166,22 @@ func Open(config Config) (*Client, error) {
 	options.ReadTimeout = max(config.ReadTimeout, config.InsertTimeout)
 	options.MaxOpenConns = config.MaxConnections
 	options.MaxIdleConns = config.MaxConnections
-	client := &Client{config: config, options: options}
-	if err := client.open(); err != nil {
+	conn, err := ch.Open(options)
+	if err != nil {
 		return nil, fmt.Errorf("clickhouse: %w", redacted(err))
 	}
-	return client, nil
+	return &Client{config: config, options: options, conn: conn}, nil
 }
 
-// open makes the pools of connections.
-func (c *Client) open() (err error) {
-	if c.options.Protocol == ch.HTTP && c.options.Compression != nil {
-		packed := *c.options
-		if c.packed, err = ch.Open(&packed); err != nil {
-			return err
-		}
-		c.options.Compression = nil
-	}
-	c.conn, err = ch.Open(c.options)
-	return err
-}
-
-// Close lets go of the connections.
+// Close closes the connections.
 func (c *Client) Close() error {
-	err := c.conn.Close()
-	if c.packed != nil {
-		err = errors.Join(err, c.packed.Close())
-	}
-	if err != nil {
+	if err := c.conn.Close(); err != nil {
 		return fmt.Errorf("clickhouse: close: %w", redacted(err))
 	}
 	return nil
 }
 
-// Ping asks whether ClickHouse answers and the database is there.
+// Ping returns nil if ClickHouse answers and the database exists.
 func (c *Client) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.ReadTimeout)
 	defer cancel()
@@ -154,71 +189,4 @@ func (c *Client) Ping(ctx context.Context) error {
 		return fmt.Errorf("clickhouse: ping: %w", redacted(err))
 	}
 	return nil
-}
-
-// Migrate creates the database where it is missing and brings its tables up to
-// date. It may run in several processes at once. Where there is nothing to do
-// it only reads, so that a user without the right to create may call it.
-func (c *Client) Migrate(ctx context.Context) error {
-	if c.migrated(ctx) {
-		return nil
-	}
-	if err := c.createDatabase(ctx); err != nil {
-		return fmt.Errorf("clickhouse: create database %s: %w", c.options.Auth.Database, redacted(err))
-	}
-	db := ch.OpenDB(c.ddlOptions())
-	err := c.applySchema(ctx, db)
-	if closeErr := db.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("clickhouse: %w", redacted(err))
-	}
-	return nil
-}
-
-// migrated tells whether the tables are known to be up to date.
-func (c *Client) migrated(ctx context.Context) bool {
-	db := ch.OpenDB(c.options)
-	version, err := schema.Version(ctx, db)
-	_ = db.Close() // what matters was read
-	return err == nil && version >= schema.Latest()
-}
-
-func (c *Client) applySchema(ctx context.Context, db *sql.DB) error {
-	if c.config.Cluster == "" {
-		return schema.Apply(ctx, db)
-	}
-	return schema.ApplyReplicated(ctx, db, c.config.Cluster)
-}
-
-// ddlOptions let a statement for a whole cluster end although one of its
-// servers is away: that server carries it out when it is back.
-func (c *Client) ddlOptions() *ch.Options {
-	options := *c.options
-	if c.config.Cluster != "" {
-		options.Settings = ch.Settings{"distributed_ddl_task_timeout": 30, "distributed_ddl_output_mode": "null_status_on_timeout"}
-		maps.Copy(options.Settings, c.options.Settings)
-	}
-	return &options
-}
-
-// createDatabase connects without a database, because ClickHouse refuses every
-// statement of a connection whose database does not exist.
-func (c *Client) createDatabase(ctx context.Context) error {
-	options := c.ddlOptions()
-	options.Auth.Database = ""
-	conn, err := ch.Open(options)
-	if err != nil {
-		return err
-	}
-	statement := "CREATE DATABASE IF NOT EXISTS `" + c.options.Auth.Database + "`"
-	if c.config.Cluster != "" {
-		statement += " ON CLUSTER '" + c.config.Cluster + "'"
-	}
-	err = conn.Exec(ctx, statement)
-	if closeErr := conn.Close(); err == nil {
-		err = closeErr
-	}
-	return err
 }

@@ -24,16 +24,14 @@ import (
 func TestURLsAreUnderstood(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		url      string
-		protocol ch.Protocol
-		addr     string
-		secure   bool
+		url    string
+		addr   string
+		secure bool
 	}{
-		{"http://127.0.0.1:8123/logboom", ch.HTTP, "127.0.0.1:8123", false},
-		{"http://db/logboom", ch.HTTP, "db:8123", false},
-		{"https://db/logboom", ch.HTTP, "db:8443", true},
-		{"clickhouse://db/logboom", ch.Native, "db:9000", false},
-		{"clickhouse://[::1]:9440/logboom?secure=true", ch.Native, "[::1]:9440", true},
+		{"http://127.0.0.1:8123/logboom", "127.0.0.1:8123", false},
+		{"http://db/logboom", "db:8123", false},
+		{"https://db/logboom", "db:8443", true},
+		{"https://[::1]:9440/logboom?compress=lz4", "[::1]:9440", true},
 	}
 	for _, test := range tests {
 		options, err := parseURL(test.url)
@@ -41,8 +39,8 @@ func TestURLsAreUnderstood(t *testing.T) {
 			t.Errorf("%s: %v", test.url, err)
 			continue
 		}
-		if options.Protocol != test.protocol || options.Addr[0] != test.addr || (options.TLS != nil) != test.secure || options.Auth.Database != "logboom" {
-			t.Errorf("%s: %v %v, TLS %v, database %q", test.url, options.Protocol, options.Addr, options.TLS != nil, options.Auth.Database)
+		if options.Protocol != ch.HTTP || options.Addr[0] != test.addr || (options.TLS != nil) != test.secure || options.Auth.Database != "logboom" || (options.TransportFunc != nil) != strings.Contains(test.url, "lz4") {
+			t.Errorf("%s: %v %v, TLS %v, database %q, compressed %v", test.url, options.Protocol, options.Addr, options.TLS != nil, options.Auth.Database, options.TransportFunc != nil)
 		}
 	}
 }
@@ -57,6 +55,7 @@ func TestBadSettingsAreRefusedByName(t *testing.T) {
 		{Config{URL: ""}, "url"},
 		{Config{URL: "127.0.0.1:8123"}, "url"},
 		{Config{URL: "tcp://127.0.0.1/logboom"}, "scheme"},
+		{Config{URL: "clickhouse://127.0.0.1:9000/logboom"}, "HTTP port"},
 		{Config{URL: "http://127.0.0.1/"}, "database"},
 		{Config{URL: "http://127.0.0.1/a`b"}, "database"},
 		{Config{URL: "http://127.0.0.1/a/b"}, "database"},
@@ -169,12 +168,14 @@ func TestStatementsHaveExactlyTheirParameters(t *testing.T) {
 		"tail_count":     scoped("heads", "idxs", "lowest", "seqs", "since"),
 
 		"count": {"from", "received_max", "received_min", "shard", "table", "to"},
-		"audit": {"from", "received_max", "received_min", "shard", "table", "to"},
 		"erase": {"project", "table"},
 
-		"last_row":   {"above", "shard", "table"},
-		"last_usage": {"above", "stream"},
-		"usage_of":   {"hour", "stream"},
+		"broken_parts": nil,
+		"counted_rows": {"since"},
+		"stored_rows":  {"since", "table"},
+		"last_row":     {"above", "shard", "table"},
+		"last_usage":   {"above", "stream"},
+		"usage_of":     {"hour", "stream"},
 
 		"batches_since":  {"since"},
 		"deliveries":     {"before_event", "before_time", "from", "limit", "project", "state", "to"},

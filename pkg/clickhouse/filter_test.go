@@ -65,7 +65,7 @@ func merge(t *testing.T, client *Client) {
 // on them but the time that a search takes.
 func TestWordsAreFoundBeforeTheirIndexIsBuilt(t *testing.T) {
 	t.Parallel()
-	for way, parameters := range ways {
+	for way, parameters := range encodings {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			client := migrated(t, parameters)

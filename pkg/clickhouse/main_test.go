@@ -10,8 +10,8 @@ import (
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
-// migrated is a client of a database of its own, with all tables. parameters
-// are added to its URL: compress=lz4 sends through a batch, "" does not.
+// migrated returns a client of a database of its own, with all tables.
+// parameters are added to its URL, such as ?compress=lz4.
 func migrated(tb testing.TB, parameters string) *Client {
 	tb.Helper()
 	client := opened(tb, Config{URL: enginetest.URL(tb) + parameters})

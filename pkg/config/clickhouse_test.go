@@ -26,8 +26,8 @@ func TestAClustersNameIsHeldToWhatMayStandInSQL(t *testing.T) {
 func TestAnAddressIsTakenWhereTheClientTakesIt(t *testing.T) {
 	t.Parallel()
 	for address, good := range map[string]bool{
-		"http://h:8123/logboom": true, "https://u:" + hidden + "@h/logboom": true, "clickhouse://h/logboom": true,
-		"clickhouse://h:9440/logboom?secure=true": true, "http://h/log-boom_2?compress=lz4": true,
+		"http://h:8123/logboom": true, "https://u:" + hidden + "@h/logboom": true, "http://h/log-boom_2?compress=lz4": true,
+		"clickhouse://h/logboom": false, "clickhouse://h:9440/logboom?secure=true": false,
 		"clickhouses://u:" + hidden + "@h:9440/logboom": false, "tcp://h:9000/logboom": false, "h:9000/logboom": false,
 		"http://h:8123": false, "http://h:8123/": false, "http://:8123/logboom": false, "http://h/a.b": false, "http://h/a/b": false,
 		"http://a:8123/logboom,http://b:8123/logboom": false, "http://a:8123,b:8123/logboom": false, "http://h/" + strings.Repeat("x", 65): false,

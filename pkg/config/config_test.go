@@ -30,12 +30,12 @@ const (
 func TestFlagAndVariableAreOneToOne(t *testing.T) {
 	t.Setenv("LOGBOOM_NATS_URL", "nats://queue:4222")
 	t.Setenv("LOGBOOM_STREAM_BYTES", "2g")
-	t.Setenv("LOGBOOM_CLICKHOUSE_URL", "clickhouse://db:9000/logs")
+	t.Setenv("LOGBOOM_CLICKHOUSE_URL", "https://db:8443/logs")
 	var cfg sample
 	if _, err := Parse("ingest", "", &cfg, []string{"--shards=8"}, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.NATSURL.Reveal() != "nats://queue:4222" || cfg.StreamBytes != 2*GiB || cfg.Shards != 8 || cfg.ClickHouseURL.Reveal() != "clickhouse://db:9000/logs" {
+	if cfg.NATSURL.Reveal() != "nats://queue:4222" || cfg.StreamBytes != 2*GiB || cfg.Shards != 8 || cfg.ClickHouseURL.Reveal() != "https://db:8443/logs" {
 		t.Fatalf("read %+v", cfg)
 	}
 }

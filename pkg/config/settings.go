@@ -28,7 +28,7 @@ func (r *Redis) Validate() error { return r.RedisURL.Check("redis-url", "redis",
 
 // ClickHouse is where the tables are.
 type ClickHouse struct {
-	ClickHouseURL     URL    `name:"clickhouse-url" default:"http://127.0.0.1:8123/logboom" help:"ClickHouse: http(s)://host:8123/database or clickhouse://host:9000/database; the latter with TLS: clickhouse://host:9440/database?secure=true."`
+	ClickHouseURL     URL    `name:"clickhouse-url" default:"http://127.0.0.1:8123/logboom" help:"ClickHouse: http(s)://host:8123/database."`
 	ClickHouseCluster string `name:"clickhouse-cluster" help:"Cluster whose servers all hold the tables, as ClickHouse calls it; empty: one server."`
 }
 
@@ -47,9 +47,9 @@ func (c *ClickHouse) Validate() error {
 }
 
 // checkAddress holds the address to what pkg/clickhouse takes: one server and a
-// database, over HTTP or the native protocol, which has TLS by ?secure=true.
+// database, over HTTP.
 func (c *ClickHouse) checkAddress() error {
-	if err := c.ClickHouseURL.Check("clickhouse-url", "http", "https", "clickhouse"); err != nil {
+	if err := c.ClickHouseURL.Check("clickhouse-url", "http", "https"); err != nil {
 		return err
 	}
 	parsed, err := url.Parse(c.ClickHouseURL.Reveal())

@@ -1,107 +1,191 @@
 package writer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
 const (
-	// auditSlice is how much of the time of receipt one query looks at: at
-	// 25,000 rows a second and shard, 7.5 million rows.
+	// auditPoll is how often the writer checks whether an audit is due.
+	auditPoll = 10 * time.Second
+	// auditConfirm is when an audit that found something is repeated before it is
+	// reported: a replica may be behind, and a deletion may be half done.
+	auditConfirm = time.Minute
+	// auditRetry is when an audit that failed is repeated.
+	auditRetry = time.Minute
+	// auditSlice bounds the memory of an exact count: at 25,000 rows per second
+	// and shard it is over 7.5 million rows.
 	auditSlice = 5 * time.Minute
-	// auditOverlap is looked at twice, so that what was on its way is not
-	// missed.
-	auditOverlap = 10 * time.Minute
 )
 
-// audited is what the rows of a stream say about the writer.
-type audited struct {
-	rows, distinct, last uint64
+// streamAudit is what an audit found of one stream.
+type streamAudit struct {
+	missing  uint64 // rows that usage has counted and the table does not have
+	doubled  uint64 // rows beyond the first of each record
+	from, to uint64 // the sequences between which both are
+	ahead    uint64 // messages after the ledger's last one that have rows
 }
 
-// audit checks, until ctx ends, that every row that was stored of late is there
-// once and that none is ahead of the ledger.
+func (a *streamAudit) clean() bool { return a.missing == 0 && a.doubled == 0 && a.ahead == 0 }
+
+func (a *streamAudit) add(missing, doubled, from, to uint64) {
+	if missing == 0 && doubled == 0 {
+		return
+	}
+	if a.from == 0 || from < a.from {
+		a.from = from
+	}
+	a.missing, a.doubled, a.to = a.missing+missing, a.doubled+doubled, max(a.to, to)
+}
+
+// audit compares the stored rows of yesterday and today with the usage table
+// and with the ledger, until ctx ends. It only reports. The writer that holds
+// the first shard audits all streams.
 func (w *Writer) audit(ctx context.Context) error {
 	if w.cfg.AuditEvery <= 0 {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	var due time.Time
 	for {
-		if err := pause(ctx, w.cfg.AuditEvery); err != nil {
+		if err := pause(ctx, min(w.cfg.AuditEvery, auditPoll)); err != nil {
 			return err
 		}
-		for _, worker := range w.working() {
-			if err := w.auditStream(ctx, worker); err != nil {
-				w.deps.Logger.Warn("rows not audited", "stream", worker.stream, "err", err)
+		switch {
+		case !w.holds(stream.Name(record.KindLog, 0)):
+			w.metrics.forgetAudit()
+			due = time.Time{} // at once when the shard comes back
+		case time.Now().After(due):
+			wait := w.cfg.AuditEvery
+			if err := w.auditOnce(ctx); err != nil {
+				wait = min(wait, auditRetry)
+				w.deps.Logger.Warn("audit failed", "err", err)
 			}
+			due = time.Now().Add(wait)
 		}
 	}
 }
 
-// auditStream counts first and reads the ledger then: a row that was counted
-// has an intent by now.
-func (w *Writer) auditStream(ctx context.Context, worker *worker) error {
-	now := time.Now()
-	found, err := w.auditRows(ctx, worker, now.Add(-w.cfg.AuditEvery-auditOverlap), now.Add(auditOverlap))
-	var allowed uint64
+// auditOnce audits all streams and reports the result.
+func (w *Writer) auditOnce(ctx context.Context) error {
+	began := time.Now()
+	found, err := w.auditStreams(ctx)
+	for _, a := range found {
+		if !a.clean() {
+			if err := pause(ctx, w.auditConfirm); err != nil {
+				return err
+			}
+			found, err = w.auditStreams(ctx)
+			break
+		}
+	}
+	var broken uint64
 	if err == nil {
-		allowed, err = w.allowed(ctx, worker.reader)
+		broken, err = w.deps.Sink.BrokenParts(ctx)
 	}
 	if err != nil {
-		w.metrics.audits.WithLabelValues(worker.stream, "failed").Inc()
+		w.metrics.audits.WithLabelValues("failed").Inc()
 		return err
 	}
-	doubled, ahead := found.rows-found.distinct, found.last-min(found.last, allowed)
-	w.metrics.audited(worker.stream, doubled, ahead)
-	if doubled > 0 || ahead > 0 {
-		w.deps.Logger.Error("audit failed: rows are stored twice, or ahead of the ledger; docs/decisions/0006-durability.md says what becomes of them",
-			"stream", worker.stream, "rows", found.rows, "doubled", doubled, "ahead", ahead, "seq", found.last)
-		return nil
+	result := "passed"
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		a := found[name]
+		w.metrics.recordAudit(name, a)
+		if !a.clean() {
+			result = "found"
+			w.deps.Logger.Error("audit found stored rows missing, doubled or ahead of the ledger; docs/operations.md says what to do",
+				"stream", name, "missing", a.missing, "doubled", a.doubled, "ahead", a.ahead, "from", a.from, "seq", a.to)
+		}
 	}
-	w.deps.Logger.Info("rows audited", "stream", worker.stream, "rows", found.rows, "seq", found.last, "elapsed", time.Since(now))
+	w.metrics.setAside.Set(float64(broken))
+	w.metrics.audits.WithLabelValues(result).Inc()
+	w.deps.Logger.Info("rows audited", "result", result, "elapsed", time.Since(began))
 	return nil
 }
 
-// allowed is the last message of which rows may be there.
-func (w *Writer) allowed(ctx context.Context, reader string) (uint64, error) {
+// auditStreams returns what it finds of each stream. The order of the reads
+// matters: usage is stored after its rows, and the ledger changes before them,
+// so rows that are just being stored look neither missing nor ahead.
+func (w *Writer) auditStreams(ctx context.Context) (map[string]*streamAudit, error) {
+	// The retention of no row of these two days can have passed.
+	since := time.Now().Add(expiryMargin).UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
+	counted, err := w.deps.Sink.CountedRows(ctx, since)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := w.deps.Sink.StoredRows(ctx, since)
+	if err != nil {
+		return nil, err
+	}
 	positions, err := w.deps.Ledger.Positions(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	position, ok := positions[reader]
-	if !ok {
-		return 0, fmt.Errorf("the ledger has no %s", reader)
+	found, workers, before := map[string]*streamAudit{}, map[string]*worker{}, map[string]uint64{}
+	for _, shard := range w.shards {
+		for _, worker := range shard.workers {
+			found[worker.stream], workers[worker.stream] = &streamAudit{}, worker
+		}
 	}
-	return lastAllowed(position), nil
+	hours := maps.Clone(counted)
+	maps.Copy(hours, stored)
+	ordered := slices.SortedFunc(maps.Keys(hours), func(a, b clickhouse.StreamHour) int { return cmp.Compare(a.Hour, b.Hour) })
+	for _, at := range ordered {
+		a, known := found[at.Stream]
+		if !known {
+			continue // of an installation with more shards
+		}
+		c, s := counted[at], stored[at]
+		if c.Rows != s.Rows {
+			missing, doubled, err := w.compareHour(ctx, workers[at.Stream], at, c, s)
+			if err != nil {
+				return nil, err
+			}
+			first := before[at.Stream] + 1
+			if s.FirstSeq > 0 {
+				first = min(first, s.FirstSeq)
+			}
+			a.add(missing, 0, first, c.LastSeq)
+			a.add(0, doubled.Rows-doubled.Distinct, doubled.FirstDoubled, doubled.LastDoubled)
+		}
+		before[at.Stream] = max(before[at.Stream], c.LastSeq)
+		position := positions[stream.WriterKey(at.Stream)]
+		last := position.Committed
+		if position.Intent != nil {
+			last = position.Intent.To
+		}
+		a.ahead = max(a.ahead, s.LastSeq-min(s.LastSeq, last))
+	}
+	return found, nil
 }
 
-func lastAllowed(p stream.Position) uint64 {
-	if p.Intent != nil {
-		return p.Intent.To
-	}
-	return p.Committed
-}
-
-// auditRows looks at what the queue had from one time to the other, in slices.
-func (w *Writer) auditRows(ctx context.Context, worker *worker, from, to time.Time) (audited, error) {
-	var sum audited
-	for ; from.Before(to); from = from.Add(auditSlice) {
-		rows, distinct, last, err := w.deps.Sink.Audit(ctx, clickhouse.Range{
-			Kind:        worker.kind,
-			Shard:       worker.rows.shard,
-			To:          math.MaxUint64,
-			ReceivedMin: from.UnixNano(),
-			ReceivedMax: min(from.Add(auditSlice).UnixNano(), to.UnixNano()) - 1,
+// compareHour counts the rows of one hour exactly. Rows that came after the
+// stored ones were counted are left out.
+func (w *Writer) compareHour(ctx context.Context, worker *worker, at clickhouse.StreamHour, counted, stored clickhouse.HourRows) (missing uint64, exact clickhouse.Count, err error) {
+	start := time.Unix(at.Hour, 0)
+	for from := start; stored.Rows > 0 && from.Before(start.Add(time.Hour)); from = from.Add(auditSlice) {
+		counts, err := w.deps.Sink.CountRange(ctx, clickhouse.Range{
+			Kind: worker.kind, Shard: worker.rows.shard, From: stored.FirstSeq, To: stored.LastSeq,
+			ReceivedMin: from.UnixNano(), ReceivedMax: from.Add(auditSlice).UnixNano() - 1,
 		})
 		if err != nil {
-			return sum, err
+			return 0, exact, fmt.Errorf("stream %s: %w", at.Stream, err)
 		}
-		sum.rows, sum.distinct, sum.last = sum.rows+rows, sum.distinct+distinct, max(sum.last, last)
+		for _, c := range counts {
+			exact.Rows, exact.Distinct = exact.Rows+c.Rows, exact.Distinct+c.Distinct
+			if exact.FirstDoubled == 0 || c.FirstDoubled > 0 && c.FirstDoubled < exact.FirstDoubled {
+				exact.FirstDoubled = c.FirstDoubled
+			}
+			exact.LastDoubled = max(exact.LastDoubled, c.LastDoubled)
+		}
 	}
-	return sum, nil
+	return counted.Rows - min(counted.Rows, exact.Distinct), exact, nil
 }

@@ -1,6 +1,10 @@
 package writer
 
 import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,49 +16,65 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// insert puts rows into ClickHouse behind the writer's back.
-func (b *bench) insert(t *testing.T, token string, seq uint64, rows int) {
+// copyMessage inserts so many rows of the message 1 of LOGS_0 again, as a
+// message with that sequence.
+func (b *bench) copyMessage(t *testing.T, seq uint64, rows int) {
 	t.Helper()
+	first := answered(t, func() (stream.Mark, error) { return b.topology.First(t.Context(), "LOGS_0", 1) })
 	var block clickhouse.LogBlock
 	for i := range rows {
-		row := clickhouse.Row{Seq: seq, Idx: uint32(i), Received: time.Now().UnixNano(), Project: "shop~00000000"}
+		row := clickhouse.Row{Seq: seq, Idx: uint32(i), Received: first.Time.UnixNano(), Project: "shop~00000000"}
 		block.Append(row, &record.Log{Timestamp: row.Received, Data: "from elsewhere"})
 	}
-	if err := b.client.InsertLogs(t.Context(), token, &block); err != nil {
+	if err := b.client.InsertLogs(t.Context(), fmt.Sprint(seq, "-", rows), &block); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestAuditFindsRowsTwiceAndAheadOfTheLedger(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+// auditor returns a writer that has stored one message of 30 rows and ended.
+func (b *bench) auditor(t *testing.T) *Writer {
+	t.Helper()
 	w := b.writer(t, quick(), b.client)
+	w.auditConfirm = time.Millisecond
 	stop := b.run(t, w.Run)
 	b.publish(t, "a", 30)
 	b.settled(t)
-	stop() // it audits by itself, now and then
-	audit := func(doubled, ahead float64, result string) {
-		t.Helper()
-		answered(t, func() (struct{}, error) { return struct{}{}, w.auditStream(t.Context(), w.shards[0].workers[0]) })
-		if got := testutil.ToFloat64(w.metrics.doubled.WithLabelValues("LOGS_0")); got != doubled {
-			t.Errorf("%v rows are doubled, want %v", got, doubled)
-		}
-		if got := testutil.ToFloat64(w.metrics.ahead.WithLabelValues("LOGS_0")); got != ahead {
-			t.Errorf("%v messages are ahead, want %v", got, ahead)
-		}
-		if got := testutil.ToFloat64(w.metrics.audits.WithLabelValues("LOGS_0", result)); got == 0 {
-			t.Errorf("no audit %s", result)
+	stop()
+	return w
+}
+
+// checkAudit makes an audit and compares what it reports of LOGS_0.
+func checkAudit(t *testing.T, w *Writer, missing, doubled, ahead float64, result string) {
+	t.Helper()
+	results := w.metrics.audits.WithLabelValues(result)
+	before := testutil.ToFloat64(results)
+	answered(t, func() (struct{}, error) { return struct{}{}, w.auditOnce(t.Context()) })
+	if got := testutil.ToFloat64(results); got != before+1 {
+		t.Errorf("no audit %s", result)
+	}
+	for name, c := range map[string]struct {
+		gauge *prometheus.GaugeVec
+		want  float64
+	}{"rows missing": {w.metrics.missing, missing}, "rows doubled": {w.metrics.doubled, doubled}, "messages ahead": {w.metrics.ahead, ahead}} {
+		if got := testutil.ToFloat64(c.gauge.WithLabelValues("LOGS_0")); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	audit(0, 0, "passed")
-	b.insert(t, "x", 1, 10)
-	audit(10, 0, "found")
-	b.insert(t, "y", 5, 1)
-	audit(10, 4, "found")
-	failures := w.metrics.audits.WithLabelValues("LOGS_0", "failed")
+}
+
+func TestAuditFindsRowsDoubledAndAheadOfTheLedger(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	w := b.auditor(t)
+	checkAudit(t, w, 0, 0, 0, "passed")
+	b.copyMessage(t, 1, 10)
+	checkAudit(t, w, 0, 10, 0, "found")
+	b.copyMessage(t, 5, 1)
+	checkAudit(t, w, 0, 10, 4, "found")
+	failures := w.metrics.audits.WithLabelValues("failed")
 	before := testutil.ToFloat64(failures)
 	b.client.Close()
-	if err := w.auditStream(t.Context(), w.shards[0].workers[0]); err == nil {
+	if err := w.auditOnce(t.Context()); err == nil {
 		t.Error("ClickHouse is away, and the audit passed")
 	}
 	if got := testutil.ToFloat64(failures) - before; got != 1 {
@@ -62,7 +82,64 @@ func TestAuditFindsRowsTwiceAndAheadOfTheLedger(t *testing.T) {
 	}
 }
 
-func TestLagIsToldInMessagesRecordsAndSeconds(t *testing.T) {
+func TestAuditFindsMissingRowsAlsoBesideDoubledOnes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	w := b.auditor(t)
+	b.execute(t, "DELETE FROM logs WHERE _idx >= 20")
+	checkAudit(t, w, 10, 0, 0, "found")
+	b.copyMessage(t, 1, 5)
+	checkAudit(t, w, 10, 5, 0, "found")
+	b.execute(t, "DELETE FROM logs WHERE 1")
+	checkAudit(t, w, 30, 0, 0, "found")
+}
+
+func TestAuditRaisesNoAlarmForADeletedProject(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	w := b.auditor(t)
+	b.execute(t, "DELETE FROM logs WHERE 1") // the rows are too young for Erase
+	if err := b.client.Erase(t.Context(), "shop~00000000"); err != nil {
+		t.Fatal(err)
+	}
+	late := clickhouse.UsageRow{Project: "shop~00000000", Hour: time.Now(), Measure: "logs", Records: 31, Stream: "LOGS_0", Seq: 2}
+	if err := b.client.InsertUsage(t.Context(), "late", []clickhouse.UsageRow{late}); err != nil {
+		t.Fatal(err)
+	}
+	checkAudit(t, w, 0, 0, 0, "passed")
+}
+
+// The statement that operators are told to run.
+func TestStatementOfTheRunbookRemovesDoubledRows(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	w := b.auditor(t)
+	b.copyMessage(t, 1, 10)
+	runbook, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	statement := regexp.MustCompile(`(?s)DELETE FROM logs WHERE \(_part, _part_offset\).*?;`).FindString(string(runbook))
+	first := answered(t, func() (stream.Mark, error) { return b.topology.First(t.Context(), "LOGS_0", 1) })
+	day := regexp.MustCompile(`\d{4}-\d{2}-\d{2}`).ReplaceAllString(statement, first.Time.UTC().Format(time.DateOnly))
+	b.execute(t, strings.TrimSuffix(day, ";"))
+	checkAudit(t, w, 0, 0, 0, "passed")
+	if lines := b.lines(t); len(lines) != 30 {
+		t.Errorf("%d rows are left, want 30", len(lines))
+	}
+}
+
+func TestWriterOfTheFirstShardAudits(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	cfg := quick()
+	cfg.AuditEvery = 50 * time.Millisecond
+	w := b.writer(t, cfg, b.client)
+	b.run(t, w.Run)
+	eventually(t, "an audit", func() bool { return testutil.ToFloat64(w.metrics.audits.WithLabelValues("passed")) > 0 })
+}
+
+func TestLagIsRecordedInMessagesRecordsAndSeconds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	w := b.writer(t, quick(), b.client)
@@ -76,12 +153,12 @@ func TestLagIsToldInMessagesRecordsAndSeconds(t *testing.T) {
 	gauge := func(lag *prometheus.GaugeVec) float64 { return testutil.ToFloat64(lag.WithLabelValues("LOGS_0")) }
 	for deadline := time.Now().Add(patience); ; {
 		asked := time.Now()
-		w.tidyStream(t.Context(), w.shards[0].workers[0], b.positions(t))
+		w.purgeStream(t.Context(), w.shards[0].workers[0], b.positions(t))
 		messages, records, seconds := gauge(w.metrics.lagMessages), gauge(w.metrics.lagRecords), gauge(w.metrics.lagSeconds)
 		if messages == 2 && records == 60 && seconds >= asked.Sub(oldest.Time).Seconds() && seconds <= time.Since(oldest.Time).Seconds() {
 			return
 		}
-		if asked.After(deadline) { // it tells nothing where the queue takes long to answer
+		if asked.After(deadline) { // nothing is recorded if the queue takes long to answer
 			t.Fatalf("the lag is %v messages, %v records, %v s", messages, records, seconds)
 		}
 	}

@@ -1,7 +1,7 @@
 package writer
 
-// point names a place in a batch's way at which a test may make the process
-// fail. Only builds with the tag failpoint look at them.
+// point names a place on a batch's path at which a test may make the process
+// fail. Only builds with the tag failpoint check it.
 type point string
 
 const (

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -295,39 +296,42 @@ func (p *process) storeBadly(ctx context.Context, sink fakeSink, position stream
 		}
 	}
 	known := newSums(time.Now())
-	if err := known.recall(ctx, sink, "LOGS_0", r.usage); err != nil {
+	if err := known.load(ctx, sink, "LOGS_0", r.usage); err != nil {
 		return err
 	}
 	return sink.InsertUsage(ctx, fmt.Sprint(position.Epoch, in.From), known.add("LOGS_0", in.To, r.usage))
 }
 
-func TestJudgeCountsWhatIsThere(t *testing.T) {
+func TestCountIsComparedWithWhatIsExpected(t *testing.T) {
 	t.Parallel()
-	full := cover{want: 10, lasting: 10}
-	answered := cover{want: 10, lasting: 10, answered: true}
+	distinct := func(n uint64) clickhouse.Count { return clickhouse.Count{Rows: n, Distinct: n} }
+	full := expectation{want: 10, lasting: 10}
+	answered := expectation{want: 10, lasting: 10, answered: true}
 	for name, test := range map[string]struct {
-		want    map[string]cover
-		have    map[string]uint64
+		want    map[string]expectation
+		have    map[string]clickhouse.Count
 		missing int
 		burnt   bool
 		code    string
 	}{
-		"all there":                         {want: map[string]cover{"a": full, "b": full}, have: map[string]uint64{"a": 10, "b": 10}},
+		"all there":                         {want: map[string]expectation{"a": full, "b": full}, have: map[string]clickhouse.Count{"a": distinct(10), "b": distinct(10)}},
 		"nothing wanted":                    {},
-		"nothing there":                     {want: map[string]cover{"a": full, "b": full}, missing: 2},
-		"one there":                         {want: map[string]cover{"a": full, "b": full}, have: map[string]uint64{"b": 10}, missing: 1},
-		"one answered, one never sent":      {want: map[string]cover{"a": answered, "b": full}, missing: 2},
-		"all that is missing was answered":  {want: map[string]cover{"a": answered, "b": full}, have: map[string]uint64{"b": 10}, missing: 1, burnt: true},
-		"a part":                            {want: map[string]cover{"a": full}, have: map[string]uint64{"a": 9}, code: stopPartFilled},
-		"more":                              {want: map[string]cover{"a": full}, have: map[string]uint64{"a": 11}, code: stopOverfull},
-		"another partition":                 {want: map[string]cover{"a": full}, have: map[string]uint64{"a": 10, "c": 1}, code: stopOverfull},
-		"retention of some has passed":      {want: map[string]cover{"a": {want: 10, lasting: 4}}, have: map[string]uint64{"a": 7}},
-		"retention of all has passed":       {want: map[string]cover{"a": {want: 10}}},
-		"less than what lasts":              {want: map[string]cover{"a": {want: 10, lasting: 4}}, have: map[string]uint64{"a": 3}, code: stopPartFilled},
-		"none of what lasts":                {want: map[string]cover{"a": {want: 10, lasting: 4}}, missing: 1},
-		"more, though retention has passed": {want: map[string]cover{"a": {want: 10}}, have: map[string]uint64{"a": 11}, code: stopOverfull},
+		"nothing there":                     {want: map[string]expectation{"a": full, "b": full}, missing: 2},
+		"one there":                         {want: map[string]expectation{"a": full, "b": full}, have: map[string]clickhouse.Count{"b": distinct(10)}, missing: 1},
+		"one answered, one never sent":      {want: map[string]expectation{"a": answered, "b": full}, missing: 2},
+		"all that is missing was answered":  {want: map[string]expectation{"a": answered, "b": full}, have: map[string]clickhouse.Count{"b": distinct(10)}, missing: 1, burnt: true},
+		"a part":                            {want: map[string]expectation{"a": full}, have: map[string]clickhouse.Count{"a": distinct(9)}, code: stopPartFilled},
+		"more":                              {want: map[string]expectation{"a": full}, have: map[string]clickhouse.Count{"a": distinct(11)}, code: stopOverfull},
+		"all there twice":                   {want: map[string]expectation{"a": full}, have: map[string]clickhouse.Count{"a": {Rows: 20, Distinct: 10}}},
+		"a part, and twice":                 {want: map[string]expectation{"a": full}, have: map[string]clickhouse.Count{"a": {Rows: 10, Distinct: 5}}, code: stopPartFilled},
+		"another partition":                 {want: map[string]expectation{"a": full}, have: map[string]clickhouse.Count{"a": distinct(10), "c": distinct(1)}, code: stopOverfull},
+		"retention of some has passed":      {want: map[string]expectation{"a": {want: 10, lasting: 4}}, have: map[string]clickhouse.Count{"a": distinct(7)}},
+		"retention of all has passed":       {want: map[string]expectation{"a": {want: 10}}},
+		"less than what lasts":              {want: map[string]expectation{"a": {want: 10, lasting: 4}}, have: map[string]clickhouse.Count{"a": distinct(3)}, code: stopPartFilled},
+		"none of what lasts":                {want: map[string]expectation{"a": {want: 10, lasting: 4}}, missing: 1},
+		"more, though retention has passed": {want: map[string]expectation{"a": {want: 10}}, have: map[string]clickhouse.Count{"a": distinct(11)}, code: stopOverfull},
 	} {
-		found := judge(test.want, test.have)
+		found := compare(test.want, test.have)
 		if len(found.missing) != test.missing || found.burnt != test.burnt || found.code != test.code || (found.wrong != "") != (test.code != "") {
 			t.Errorf("%s: found %+v", name, found)
 		}

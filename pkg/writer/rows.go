@@ -12,24 +12,24 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// rowsVersion is the version of the rules by which messages become rows. It is
-// to be raised when the same message becomes other rows than before: then an
-// intent of an older version must be finished by the old rules.
+// rowsVersion is the version of the rules by which messages become rows. Raise
+// it when the same message becomes different rows than before: then an intent of
+// an older version must be finished by the old rules.
 const rowsVersion = 1
 
-// expiryMargin is by how much the clock of ClickHouse may be ahead of ours.
+// expiryMargin is how far the clock of ClickHouse may be ahead of ours.
 const expiryMargin = time.Hour
 
-// rows is the batch in hand as ClickHouse will get it: for each partition a
-// block of logs or of events, and what each project used.
+// rows is the batch as ClickHouse will get it: for each partition a block of
+// logs or of events, and what each project used.
 //
 // Rows are a pure function of the messages: no clock, no random number and no
-// look-up comes into them, so that the same range always makes the same rows.
+// other read comes in, so that the same range always makes the same rows.
 type rows struct {
 	kind   record.Kind
 	stream string
 	shard  uint8
-	parts  []*part // in the order in which they came up
+	parts  []*part // in the order of their first messages
 	spare  []*part // emptied, and kept for their memory
 	usage  usage
 
@@ -71,7 +71,7 @@ func (r *rows) len() int {
 	return total
 }
 
-// want is the number of rows by partition; partitions without any are not in it.
+// want returns the number of rows by partition, without empty partitions.
 func (r *rows) want() map[string]uint64 {
 	want := make(map[string]uint64, len(r.parts))
 	for _, p := range r.parts {
@@ -84,8 +84,8 @@ func (r *rows) want() map[string]uint64 {
 
 func (p *part) len() int { return p.logs.Rows() + p.events.Rows() }
 
-// lasting is how many of the rows ClickHouse is sure to show at that time, once
-// it has them: those whose retention has passed may go with any merge.
+// lasting returns how many of the rows ClickHouse must still have at that time,
+// once it has stored them: rows whose retention has passed may go with any merge.
 func (p *part) lasting(now time.Time) uint64 {
 	lasting, today := uint64(p.len()), day(now.Add(expiryMargin))
 	for on, n := range p.expiring {
@@ -96,8 +96,8 @@ func (p *part) lasting(now time.Time) uint64 {
 	return lasting
 }
 
-// at is the part for messages that the queue had at that time.
-func (r *rows) at(delivery stream.Delivery) *part {
+// partOf returns the part for a message, by when the queue received it.
+func (r *rows) partOf(delivery stream.Delivery) *part {
 	partition := clickhouse.Partition(delivery.Time.UnixNano())
 	for _, p := range r.parts {
 		if p.partition == partition {
@@ -114,11 +114,11 @@ func (r *rows) at(delivery stream.Delivery) *part {
 	return p
 }
 
-// add appends a message's rows and tells how many bytes of text they hold.
-// After an error the rows are spoilt: a part of the message may be in them.
+// add appends a message's rows and returns how many bytes of text they hold.
+// After an error the batch cannot be used: a part of the message may be in it.
 func (r *rows) add(delivery stream.Delivery) (bytes int, err error) {
 	r.reader.Reset(delivery.Data)
-	p := r.at(delivery)
+	p := r.partOf(delivery)
 	at := clickhouse.Row{Shard: r.shard, Seq: delivery.Seq, Received: delivery.Time.UnixNano()}
 	for {
 		section, err := r.reader.NextSection()
@@ -137,8 +137,8 @@ func (r *rows) add(delivery stream.Delivery) (bytes int, err error) {
 	}
 }
 
-// addSection appends a section's rows, or counts what was refused; at.Idx goes
-// on from section to section.
+// addSection appends a section's rows, or counts its refused records. at.Idx
+// continues from section to section.
 func (r *rows) addSection(p *part, at *clickhouse.Row, section *record.Section) (bytes int, err error) {
 	switch {
 	case section.Kind == record.KindDrop && r.kind == record.KindLog:
@@ -161,7 +161,7 @@ func (r *rows) addSection(p *part, at *clickhouse.Row, section *record.Section) 
 		p.expiring[day(time.Unix(0, at.Received))+1+int64(at.RetentionDays)] += uint64(section.Rows)
 	}
 	key := usageKey{project: section.Project, hour: hour(at.Received), measure: r.kind.String()}
-	r.usage.count(key, uint64(section.Rows), uint64(bytes))
+	r.usage.add(key, uint64(section.Rows), uint64(bytes))
 	return bytes, nil
 }
 
@@ -178,7 +178,7 @@ func (r *rows) addNext(p *part, at *clickhouse.Row, section *record.Section) (si
 	return r.log.Size(), ok, err
 }
 
-// addDrops counts records that were refused: they are in the usage alone.
+// addDrops counts refused records, which have usage but no rows.
 func (r *rows) addDrops(section *record.Section) error {
 	for {
 		ok, err := section.NextDrop(&r.drop)
@@ -186,11 +186,11 @@ func (r *rows) addDrops(section *record.Section) error {
 			return err
 		}
 		key := usageKey{project: section.Project, hour: hour(r.drop.Time), measure: measureDropped, reason: r.drop.Reason}
-		r.usage.count(key, r.drop.Records, r.drop.Bytes)
+		r.usage.add(key, r.drop.Records, r.drop.Bytes)
 	}
 }
 
-// pick is the parts of these partitions.
+// pick returns the parts of these partitions.
 func (r *rows) pick(partitions []string) []*part {
 	picked := make([]*part, 0, len(partitions))
 	for _, p := range r.parts {
@@ -201,5 +201,5 @@ func (r *rows) pick(partitions []string) []*part {
 	return picked
 }
 
-// day is the partition of what was queued at the time: days since 1970.
+// day returns the partition of what was received at the time, in days since 1970.
 func day(t time.Time) int64 { return t.Unix() / 86_400 }

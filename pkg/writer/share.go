@@ -66,11 +66,11 @@ func (w *Writer) balance(ctx context.Context, news chan<- ended) {
 	view, err := w.deps.Leases.Beat(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.note("sharing", err)
+			w.setTrouble("sharing", err)
 		}
 		return // whoever works a shard goes on: the ledger is the fence
 	}
-	w.note("sharing", nil)
+	w.setTrouble("sharing", nil)
 	w.metrics.writers.Set(float64(len(view.Members)))
 	for _, s := range w.shards {
 		w.heed(ctx, s, view.Holders[s.name] == view.Self, news)
@@ -116,10 +116,10 @@ func (w *Writer) take(ctx context.Context, s *shard, news chan<- ended) {
 func (w *Writer) start(ctx context.Context, s *shard, news chan<- ended) {
 	ctx, s.stop = context.WithCancelCause(ctx)
 	w.deps.Logger.Info("shard taken", "shard", s.name)
-	w.hold(s, true)
+	w.setHeld(s, true)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, worker := range s.workers {
-		group.Go(func() error { return w.keep(ctx, worker) })
+		group.Go(func() error { return w.keepRunning(ctx, worker) })
 	}
 	go func() { // share waits for it, by its news
 		err := group.Wait()
@@ -131,7 +131,7 @@ func (w *Writer) start(ctx context.Context, s *shard, news chan<- ended) {
 func (w *Writer) over(ctx context.Context, e ended) {
 	e.shard.stop(nil)
 	e.shard.stop, e.shard.leaving = nil, false
-	w.hold(e.shard, false)
+	w.setHeld(e.shard, false)
 	if errors.Is(e.err, stream.ErrFenced) {
 		e.shard.resting = time.Now().Add(4 * w.cfg.Beat)
 	}
@@ -167,15 +167,15 @@ func (w *Writer) leave(ctx context.Context, news <-chan ended) {
 }
 
 // hold keeps the list of streams that are worked here, for tidy and audit.
-func (w *Writer) hold(s *shard, held bool) {
+func (w *Writer) setHeld(s *shard, held bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, worker := range s.workers {
 		if held {
-			w.held[worker.stream] = worker
+			w.workers[worker.stream] = worker
 			continue
 		}
-		delete(w.held, worker.stream)
+		delete(w.workers, worker.stream)
 		delete(w.troubles, worker.stream)
 		w.metrics.forget(worker.stream)
 	}

@@ -23,7 +23,7 @@ import (
 func (w *Writer) worked() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.held) / 2
+	return len(w.workers) / 2
 }
 
 // shared waits until the writers work so many shards each, in any order, and

@@ -42,7 +42,7 @@ func usageOf(project string, hour int64, records uint64) usage {
 // stored adds a batch's usage to the sums and tells the records of its rows.
 func stored(t *testing.T, s *sums, table *book, to uint64, added usage) (text string) {
 	t.Helper()
-	if err := s.recall(t.Context(), table, "LOGS_0", added); err != nil {
+	if err := s.load(t.Context(), table, "LOGS_0", added); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range s.add("LOGS_0", to, added) {
@@ -57,7 +57,7 @@ func TestUsageGoesOnFromWhatTheTableHas(t *testing.T) {
 	table := &book{rows: []clickhouse.UsageRow{{Project: "a", Hour: hour, Measure: "logs", Records: 5, Bytes: 50, Stream: "LOGS_0", Seq: 9}}}
 	known := newSums(time.Unix(7200, 0))
 	both := usageOf("a", 7200, 2)
-	both.count(usageKey{project: "b", hour: 7200, measure: "logs"}, 3, 30)
+	both.add(usageKey{project: "b", hour: 7200, measure: "logs"}, 3, 30)
 	for _, step := range []struct {
 		to   uint64
 		with usage
@@ -81,7 +81,7 @@ func TestUsageGoesOnFromWhatTheTableHas(t *testing.T) {
 func TestUsageThatCannotBeReadIsNotGuessed(t *testing.T) {
 	t.Parallel()
 	known, away := newSums(time.Now()), errors.New("away")
-	if err := known.recall(t.Context(), &book{err: away}, "LOGS_0", usageOf("a", 7200, 1)); !errors.Is(err, away) || len(known.hours) != 0 {
+	if err := known.load(t.Context(), &book{err: away}, "LOGS_0", usageOf("a", 7200, 1)); !errors.Is(err, away) || len(known.hours) != 0 {
 		t.Errorf("%v, known: %v", err, known)
 	}
 }
@@ -108,8 +108,8 @@ func TestUsageOfHoursThatAreOverIsForgotten(t *testing.T) {
 func TestUsageOfADeadLetterIsOneRowByReason(t *testing.T) {
 	t.Parallel()
 	brought := usageOf("a", 7200, 4)
-	brought.count(usageKey{project: "a", hour: 7200, measure: "events"}, 2, 7)
-	brought.count(usageKey{project: "a", hour: 7200, measure: measureDropped, reason: "rate"}, 9, 0)
+	brought.add(usageKey{project: "a", hour: 7200, measure: "events"}, 2, 7)
+	brought.add(usageKey{project: "a", hour: 7200, measure: measureDropped, reason: "rate"}, 9, 0)
 	got := brought.of(&stream.Intent{From: 3, To: 3, Dead: "too_odd"})
 	want := usage{
 		{"a", 7200, measureDropped, "too_odd"}: {6, 47},

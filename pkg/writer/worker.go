@@ -18,13 +18,12 @@ import (
 )
 
 var (
-	// errAnew says that the batch in hand is spoilt or was cut: what is not
-	// committed is to be read again.
-	errAnew = errors.New("read on from what is committed")
-	// errDue says that the batch in hand has waited long enough.
-	errDue = errors.New("due")
-	// errStopping says that no further try is made, because the shard is to be
-	// given up.
+	// errReread means that the batch was cut or cannot be used: what is not
+	// committed must be read again.
+	errReread = errors.New("read again from the committed position")
+	// errDue means that the batch has waited long enough.
+	errDue = errors.New("the batch is due")
+	// errStopping means that nothing is retried, because the shard is given up.
 	errStopping = errors.New("stopping")
 )
 
@@ -34,8 +33,8 @@ type source interface {
 	Close()
 }
 
-// worker moves one stream. Its fields belong to the goroutine of run, but for
-// the last ones.
+// worker stores one stream. Its fields belong to the goroutine of run, except
+// for the last ones.
 type worker struct {
 	cfg        Config
 	deps       Deps
@@ -43,26 +42,26 @@ type worker struct {
 	failpoints failpoints
 	kind       record.Kind
 	stream     string
-	reader     string
+	reader     string // the stream's key in the ledger
 	open       func(ctx context.Context, from uint64) (source, error)
-	moves      func() // told when the stream is taken over and nothing is left to finish
+	started    func() // called when the stream is taken over and no intent is left to finish
 	position   stream.Position
-	allowed    time.Time       // before the last swap: when what the ledger allows was asked for
-	buried     map[uint64]bool // messages that are among the dead letters and not committed yet
-	stopping   <-chan struct{} // closed when the shard is to be given up
+	intendedAt time.Time       // before the last write of an intent
+	dead       map[uint64]bool // messages that are dead letters and not committed yet
+	stopping   <-chan struct{} // closed when the shard is given up
 
 	buffer   *batch.Buffer
 	rows     *rows
 	sums     sums // of usage
 	digest   hash.Hash
-	next     uint64 // the batch in hand is committed+1 to next-1
+	nextSeq  uint64 // the batch is committed+1 to nextSeq-1
 	received span
-	held     *stream.Delivery // does not fit the batch in hand, starts the next
+	leftover *stream.Delivery // did not fit into the batch, starts the next one
 
-	messagesDone, rowsDone atomic.Uint64 // since the start, for who estimates the lag
+	messagesDone, rowsDone atomic.Uint64 // since the start, to estimate the lag in records
 }
 
-// span is when the queue had the messages of the batch in hand.
+// span is when the queue received the messages of the batch.
 type span struct {
 	min, max int64 // Unix nanoseconds
 	last     time.Time
@@ -89,53 +88,48 @@ func newWorker(w *Writer, kind record.Kind, shard int) *worker {
 			}
 			return w.failpoints.source(consumer), nil
 		},
-		moves:  func() { w.moves(name) },
-		buried: map[uint64]bool{},
-		buffer: batch.New(w.cfg.Batch),
-		rows:   newRows(kind, name, uint8(shard)),
-		digest: sha256.New(),
+		started: func() { w.setTrouble(name, nil); w.metrics.setRunning(name) },
+		dead:    map[uint64]bool{},
+		buffer:  batch.New(w.cfg.Batch),
+		rows:    newRows(kind, name, uint8(shard)),
+		digest:  sha256.New(),
 	}
 }
 
-// run takes the stream over and moves it until ctx ends or an error comes. What
-// is under way when ctx ends is brought to its end, within the flush timeout.
+// run takes the stream over and stores it until ctx ends or an error comes. A
+// batch that is being stored when ctx ends is finished within the flush timeout.
 func (w *worker) run(ctx context.Context) error {
 	if err := w.takeOver(ctx); err != nil {
 		return err
 	}
 	w.stopping = ctx.Done()
-	late, cancel := outlive(ctx, w.cfg.FlushTimeout)
+	late, cancel := withGrace(ctx, w.cfg.FlushTimeout)
 	defer cancel()
 	for {
 		err := w.finish(late)
 		if err == nil {
-			w.moves()
-			err = w.move(ctx, late)
+			w.started()
+			err = w.consume(ctx, late)
 		}
-		if !errors.Is(err, errAnew) {
+		if !errors.Is(err, errReread) {
 			return err
 		}
 		w.reset()
 	}
 }
 
-// outlive is a context that ends so long after ctx does, or at once where ctx
-// ends because the shard is another's.
-func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+// withGrace returns a context that ends some time after ctx does, or together
+// with it if another writer has taken the shard.
+func withGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	forget := context.AfterFunc(ctx, func() {
+	stop := context.AfterFunc(ctx, func() {
 		if !errors.Is(context.Cause(ctx), stream.ErrFenced) {
-			timer := time.NewTimer(grace)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-late.Done():
-			}
+			_ = pause(late, grace) // it ends early when nothing is left to do
 		}
 		cancel(context.Cause(ctx))
 	})
 	return late, func() {
-		forget()
+		stop()
 		cancel(nil)
 	}
 }
@@ -145,55 +139,46 @@ func (w *worker) takeOver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("take over: %w", err)
 	}
-	w.position, w.sums = position, newSums(time.Now()) // others may have added since
+	w.position, w.sums = position, newSums(time.Now()) // other writers may have added usage since
 	w.reset()
 	if err := w.failpoints.hit(pointTakeOver); err != nil {
 		return err
 	}
 	info, err := w.deps.Queue.Lag(ctx, w.stream)
 	if err != nil {
-		return fmt.Errorf("ask for the stream's end: %w", err)
+		return fmt.Errorf("read the stream's end: %w", err)
 	}
-	w.tellLag(ctx, position.Committed, info)
+	w.recordLag(ctx, position.Committed, info)
 	if info.LastSeq < position.Committed {
 		return queueLost(w.stream, position.Committed, info.LastSeq, nil)
 	}
-	if err := w.recognize(ctx); err != nil {
-		return err
+	// A queue that was lost grows past the committed position after a while, so
+	// the message that was committed last must still be the same one.
+	if at := position.Committed; at > 0 && !position.CommittedAt.IsZero() {
+		mark, err := w.deps.Queue.First(ctx, w.stream, at)
+		if err != nil {
+			return fmt.Errorf("read message %d: %w", at, err)
+		}
+		if mark.Seq == at && !mark.Time.Equal(position.CommittedAt) {
+			return queueLost(w.stream, at, at, nil)
+		}
 	}
 	w.deps.Logger.Info("stream taken over", "stream", w.stream, "epoch", position.Epoch, "seq", position.Committed, "left", info.LastSeq-position.Committed)
 	return nil
 }
 
-// recognize checks that the message that was committed last is still the same
-// one: a queue that was lost grows past the position again after a while.
-func (w *worker) recognize(ctx context.Context) error {
-	at := w.position.Committed
-	if at == 0 || w.position.CommittedAt.IsZero() {
-		return nil
-	}
-	mark, err := w.deps.Queue.First(ctx, w.stream, at)
-	if err != nil {
-		return fmt.Errorf("look at message %d: %w", at, err)
-	}
-	if mark.Seq == at && !mark.Time.Equal(w.position.CommittedAt) {
-		return queueLost(w.stream, at, at, nil)
-	}
-	return nil
-}
-
-// reset empties the batch in hand; its messages are still on the queue.
+// reset empties the batch; its messages are still on the queue.
 func (w *worker) reset() {
 	w.buffer.Flushed(time.Now())
 	w.rows.reset()
 	w.digest.Reset()
-	w.held = nil
-	w.next = w.position.Committed + 1
+	w.leftover = nil
+	w.nextSeq = w.position.Committed + 1
 	w.received = span{min: math.MaxInt64, max: math.MinInt64}
 }
 
-// finish brings the intent that an earlier owner left to its end, with the same
-// cut and tokens.
+// finish stores and commits the intent that an earlier owner left, with the
+// same range and tokens.
 func (w *worker) finish(ctx context.Context) error {
 	left := w.position.Intent
 	if left == nil {
@@ -209,13 +194,24 @@ func (w *worker) finish(ctx context.Context) error {
 	if err := w.load(ctx, left.From, left.To); err != nil {
 		return err
 	}
-	if err := w.same(left); err != nil {
-		return err
+	mine := w.intent()
+	if left.Want == nil && left.ReceivedMax == 0 { // made by a version that did not record its rows
+		mine.Dead = left.Dead
+		if mine.Hash == left.Hash {
+			*left = mine
+		}
+	}
+	if mine.Hash != left.Hash || !maps.Equal(mine.Want, left.Want) {
+		return &stoppedError{
+			code:   stopDiffers,
+			found:  fmt.Sprintf("stream %s: messages %d to %d are not what was intended (hash %s, not %s)", w.stream, left.From, left.To, mine.Hash, left.Hash),
+			remedy: "restore the queue's newest backup, or let a writer of the version that made the intent finish it",
+		}
 	}
 	return w.store(ctx, false)
 }
 
-// load makes the messages from..to the batch in hand.
+// load makes the messages from..to the batch.
 func (w *worker) load(ctx context.Context, from, to uint64) error {
 	deliveries, err := w.deps.Queue.Refetch(ctx, w.stream, from, to)
 	if err != nil {
@@ -230,36 +226,19 @@ func (w *worker) load(ctx context.Context, from, to uint64) error {
 	return nil
 }
 
-// same checks that the batch in hand is what was intended. An intent of before
-// the rows were recorded is filled in.
-func (w *worker) same(left *stream.Intent) error {
-	mine := w.intent()
-	if left.Want == nil && left.ReceivedMax == 0 {
-		mine.Dead = left.Dead
-		if mine.Hash == left.Hash {
-			*left = mine
-		}
-	}
-	if mine.Hash == left.Hash && maps.Equal(mine.Want, left.Want) {
-		return nil
-	}
-	return &stoppedError{
-		code:   stopDiffers,
-		found:  fmt.Sprintf("stream %s: messages %d to %d are not what was intended (hash %s, not %s)", w.stream, left.From, left.To, mine.Hash, left.Hash),
-		remedy: "restore the queue's newest backup, or let a writer of the version that made the intent finish it",
-	}
-}
-
-// move gathers messages into batches and flushes them, until ctx ends.
-func (w *worker) move(ctx, late context.Context) error {
-	from, err := w.open(ctx, w.next)
+// consume gathers messages into batches and flushes them until ctx ends.
+func (w *worker) consume(ctx, late context.Context) error {
+	from, err := w.open(ctx, w.nextSeq)
 	if err != nil {
 		return fmt.Errorf("consume: %w", err)
 	}
 	defer from.Close()
 	for {
 		if err := w.gather(ctx, from); err != nil {
-			return w.leave(ctx, late, err)
+			if ctx.Err() != nil && !errors.Is(context.Cause(ctx), stream.ErrFenced) && !w.buffer.Empty() {
+				w.flushLast(late)
+			}
+			return err
 		}
 		if err := w.flush(late); err != nil {
 			return err
@@ -267,7 +246,7 @@ func (w *worker) move(ctx, late context.Context) error {
 	}
 }
 
-// gather adds messages until the batch in hand is to be flushed.
+// gather adds messages until the batch must be flushed.
 func (w *worker) gather(ctx context.Context, from source) error {
 	for !w.buffer.Full() {
 		delivery, err := w.receive(ctx, from)
@@ -278,7 +257,7 @@ func (w *worker) gather(ctx context.Context, from source) error {
 			return err
 		}
 		if !w.buffer.Fits(day(delivery.Time)) {
-			w.held = &delivery
+			w.leftover = &delivery
 			return nil
 		}
 		if err := w.add(ctx, delivery); err != nil {
@@ -288,11 +267,11 @@ func (w *worker) gather(ctx context.Context, from source) error {
 	return nil
 }
 
-// receive waits for the next message, or until the batch in hand is due.
+// receive waits for the next message, or until the batch is due.
 func (w *worker) receive(ctx context.Context, from source) (stream.Delivery, error) {
-	if w.held != nil {
-		delivery := *w.held
-		w.held = nil
+	if w.leftover != nil {
+		delivery := *w.leftover
+		w.leftover = nil
 		return delivery, nil
 	}
 	if w.buffer.Empty() {
@@ -307,48 +286,48 @@ func (w *worker) receive(ctx context.Context, from source) (stream.Delivery, err
 	return delivery, err
 }
 
-// add puts a message's rows into the batch in hand.
+// add adds a message's rows to the batch.
 func (w *worker) add(ctx context.Context, delivery stream.Delivery) error {
 	before, bytes := w.rows.len(), 0
-	if !w.buried[delivery.Seq] {
+	if !w.dead[delivery.Seq] {
 		var err error
 		if bytes, err = w.rows.add(delivery); err != nil {
-			// Half of its rows may be in the batch in hand.
-			if err := w.bury(ctx, delivery, reasonUndecodable, err.Error()); err != nil {
+			// Some of its rows may be in the batch.
+			if err := w.deadLetter(ctx, delivery, reasonUndecodable, err.Error()); err != nil {
 				return err
 			}
-			return fmt.Errorf("message %d: %w", delivery.Seq, errAnew)
+			return fmt.Errorf("message %d: %w", delivery.Seq, errReread)
 		}
 	}
 	w.digest.Write(delivery.Data)
 	w.buffer.Add(w.rows.len()-before, bytes, day(delivery.Time), time.Now())
 	w.received.add(delivery.Time)
-	w.next = delivery.Seq + 1
+	w.nextSeq = delivery.Seq + 1
 	return nil
 }
 
-// reasonUndecodable is of messages that are no batch of records.
+// reasonUndecodable is the reason of messages that are not batches of records.
 const reasonUndecodable = "undecodable"
 
-// bury puts a message among the dead letters.
-func (w *worker) bury(ctx context.Context, delivery stream.Delivery, reason, detail string) error {
+// deadLetter publishes a message as a dead letter.
+func (w *worker) deadLetter(ctx context.Context, delivery stream.Delivery, reason, detail string) error {
 	letter := stream.DeadLetter{
 		Reason: reason, Stream: w.stream, Subject: delivery.Subject, Seq: delivery.Seq, Time: delivery.Time, Data: delivery.Data, Detail: detail,
 	}
 	if err := w.deps.Queue.Bury(ctx, letter); err != nil {
-		return fmt.Errorf("bury %d: %w", delivery.Seq, err)
+		return fmt.Errorf("publish message %d as a dead letter: %w", delivery.Seq, err)
 	}
-	w.buried[delivery.Seq] = true
-	w.metrics.buried.WithLabelValues(reason).Inc()
-	w.deps.Logger.Error("message put among the dead letters", "stream", w.stream, "seq", delivery.Seq, "reason", reason, "err", detail)
+	w.dead[delivery.Seq] = true
+	w.metrics.deadLetters.WithLabelValues(reason).Inc()
+	w.deps.Logger.Error("message dead-lettered", "stream", w.stream, "seq", delivery.Seq, "reason", reason, "err", detail)
 	return nil
 }
 
-// intent is the batch in hand as the ledger has it.
+// intent returns the batch as the ledger records it.
 func (w *worker) intent() stream.Intent {
 	return stream.Intent{
 		From:        w.position.Committed + 1,
-		To:          w.next - 1,
+		To:          w.nextSeq - 1,
 		ReceivedMin: w.received.min,
 		ReceivedMax: w.received.max,
 		Want:        w.rows.want(),
@@ -358,10 +337,10 @@ func (w *worker) intent() stream.Intent {
 	}
 }
 
-// intend swaps the intent into the ledger. What it allows is allowed from before
-// the swap on: a writer that is paused after it must notice.
+// intend writes the intent into the ledger. The time limit of its inserts
+// starts before the write, so that a writer that is paused after it notices.
 func (w *worker) intend(ctx context.Context, in stream.Intent) error {
-	w.allowed = time.Now()
+	w.intendedAt = time.Now()
 	position, err := w.deps.Ledger.Intend(ctx, w.reader, w.position, in)
 	if err != nil {
 		return fmt.Errorf("intend %d to %d: %w", in.From, in.To, err)
@@ -370,7 +349,7 @@ func (w *worker) intend(ctx context.Context, in stream.Intent) error {
 	return nil
 }
 
-// flush moves the batch in hand to ClickHouse.
+// flush writes the batch's intent and stores it.
 func (w *worker) flush(ctx context.Context) error {
 	if w.buffer.Empty() {
 		return nil
@@ -387,14 +366,25 @@ func (w *worker) flush(ctx context.Context) error {
 	return w.store(ctx, true)
 }
 
-// store brings the intent in hand to its end and commits it. fresh says that
-// nobody has sent any of its rows before.
+// flushLast flushes the batch when the shard is given up. If ClickHouse does
+// not store it in time, it is still on the queue.
+func (w *worker) flushLast(ctx context.Context) {
+	rows := w.rows.len()
+	if err := w.flush(ctx); err != nil {
+		w.deps.Logger.Warn("last batch left on the queue", "stream", w.stream, "rows", rows, "err", err)
+		return
+	}
+	w.deps.Logger.Info("last batch flushed", "stream", w.stream, "rows", rows)
+}
+
+// store stores the intent's rows and usage and commits it. fresh means that
+// nobody has inserted any of its rows before.
 func (w *worker) store(ctx context.Context, fresh bool) error {
-	began, wanted := time.Now(), w.position.Intent.To
-	if err := w.settle(ctx, fresh); err != nil {
+	began, to := time.Now(), w.position.Intent.To
+	if err := w.storeRows(ctx, fresh); err != nil {
 		return err
 	}
-	if err := newSettlement(w).storeUsage(ctx); err != nil {
+	if err := w.storeUsage(ctx); err != nil {
 		return err
 	}
 	if err := w.failpoints.hit(pointBeforeCommit); err != nil {
@@ -403,8 +393,8 @@ func (w *worker) store(ctx context.Context, fresh bool) error {
 	if err := w.commit(ctx, began); err != nil {
 		return err
 	}
-	if w.position.Committed < wanted {
-		return errAnew // it was cut; the rest is read again
+	if w.position.Committed < to {
+		return errReread // the intent was cut; the rest is read again
 	}
 	return w.failpoints.hit(pointAfterCommit)
 }
@@ -421,32 +411,17 @@ func (w *worker) commit(ctx context.Context, began time.Time) error {
 	}
 	w.rowsDone.Add(uint64(count))
 	w.messagesDone.Add(done.To - done.From + 1)
-	maps.DeleteFunc(w.buried, func(seq uint64, _ bool) bool { return seq <= done.To })
-	w.metrics.stored(w.stream, count, time.Since(began))
+	maps.DeleteFunc(w.dead, func(seq uint64, _ bool) bool { return seq <= done.To })
+	w.metrics.recordBatch(w.stream, count, time.Since(began))
 	w.deps.Logger.Debug("batch stored", "stream", w.stream, "seq", done.To, "rows", count, "elapsed", time.Since(began))
-	held := w.held
+	leftover := w.leftover
 	w.reset()
-	w.held = held
+	w.leftover = leftover
 	return nil
 }
 
-// leave flushes the batch in hand when the shard is given up; where ClickHouse
-// does not take it in time, the queue still has it.
-func (w *worker) leave(ctx, late context.Context, cause error) error {
-	if ctx.Err() == nil || errors.Is(context.Cause(ctx), stream.ErrFenced) || w.buffer.Empty() {
-		return cause
-	}
-	rows := w.rows.len()
-	if err := w.flush(late); err != nil {
-		w.deps.Logger.Warn("last batch left on the queue", "stream", w.stream, "rows", rows, "err", err)
-		return cause
-	}
-	w.deps.Logger.Info("last batch flushed", "stream", w.stream, "rows", rows)
-	return cause
-}
-
-// givenUp tells whether the shard is to be given up.
-func (w *worker) givenUp() bool {
+// stopRequested reports whether the shard is being given up.
+func (w *worker) stopRequested() bool {
 	select {
 	case <-w.stopping:
 		return true
@@ -455,9 +430,9 @@ func (w *worker) givenUp() bool {
 	}
 }
 
-// pause waits before the next try; there is none once the shard is given up.
+// pause waits before a retry; once the shard is given up it returns errStopping.
 func (w *worker) pause(ctx context.Context, d time.Duration) error {
-	if w.givenUp() {
+	if w.stopRequested() {
 		return errStopping
 	}
 	timer := time.NewTimer(d)

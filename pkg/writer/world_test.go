@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/bits"
 	"slices"
@@ -241,7 +240,7 @@ func goodWriter(ctx context.Context, p *process) error {
 		}
 		return nil
 	}
-	return writer.keep(ctx, worker)
+	return writer.keepRunning(ctx, worker)
 }
 
 type fakeSource struct {
@@ -473,16 +472,17 @@ func (s fakeSink) UsageOf(ctx context.Context, _ string, hour time.Time) (rows [
 	return rows, err
 }
 
-func (s fakeSink) CountRange(ctx context.Context, r clickhouse.Range) (counts map[string]uint64, err error) {
+func (s fakeSink) CountRange(ctx context.Context, r clickhouse.Range) (counts map[string]clickhouse.Count, err error) {
 	err = s.do(ctx, "count", func(f fault) error {
 		if f == failsFirst || f == answerLost {
 			return errReset
 		}
-		counts = map[string]uint64{}
+		counts = map[string]clickhouse.Count{}
 		for seq := r.From; seq <= r.To; seq++ {
 			at := s.time(seq).UnixNano()
 			if n := s.rows[seq]; n > 0 && at >= r.ReceivedMin && at <= r.ReceivedMax {
-				counts[clickhouse.Partition(at)] += uint64(n)
+				c := counts[clickhouse.Partition(at)]
+				counts[clickhouse.Partition(at)] = clickhouse.Count{Rows: c.Rows + uint64(n), Distinct: c.Distinct + uint64(n)}
 			}
 		}
 		return nil
@@ -490,6 +490,12 @@ func (s fakeSink) CountRange(ctx context.Context, r clickhouse.Range) (counts ma
 	return counts, err
 }
 
-func (s fakeSink) Audit(context.Context, clickhouse.Range) (rows, distinct, maxSeq uint64, err error) {
-	return 0, 0, 0, io.EOF
+func (s fakeSink) CountedRows(context.Context, time.Time) (map[clickhouse.StreamHour]clickhouse.HourRows, error) {
+	return nil, errors.ErrUnsupported
 }
+
+func (s fakeSink) StoredRows(context.Context, time.Time) (map[clickhouse.StreamHour]clickhouse.HourRows, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (s fakeSink) BrokenParts(context.Context) (uint64, error) { return 0, errors.ErrUnsupported }

@@ -17,7 +17,7 @@ import (
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
-// Queue is where records come from; stream.Topology is it.
+// Queue is where messages come from; stream.Topology implements it.
 type Queue interface {
 	Consume(ctx context.Context, stream string, from uint64, cfg stream.ConsumerConfig) (*stream.Consumer, error)
 	Refetch(ctx context.Context, stream string, from, to uint64) ([]stream.Delivery, error)
@@ -28,7 +28,7 @@ type Queue interface {
 	Shards() int
 }
 
-// Ledger holds each stream's position and intent; stream.Ledger is it.
+// Ledger holds each stream's position and intent; stream.Ledger implements it.
 type Ledger interface {
 	TakeOver(ctx context.Context, reader string) (stream.Position, error)
 	Intend(ctx context.Context, reader string, p stream.Position, in stream.Intent) (stream.Position, error)
@@ -36,7 +36,7 @@ type Ledger interface {
 	Positions(ctx context.Context) (map[string]stream.Position, error)
 }
 
-// Leases say who works which shard; stream.Leases is it.
+// Leases say which writer holds which shard; stream.Leases implements it.
 type Leases interface {
 	Beat(ctx context.Context) (stream.LeaseView, error)
 	Claim(ctx context.Context, name string) (bool, error)
@@ -44,19 +44,23 @@ type Leases interface {
 	Leave(ctx context.Context) error
 }
 
-// Sink is where rows go, and where they are counted; clickhouse.Client is it. A
-// token names a block: sent twice with one token it is stored once, and after
-// some failures not at all.
+// Sink stores rows and counts them; clickhouse.Client implements it. A token
+// names a block: a block that is sent twice under one token is stored once, and
+// after some failures not at all.
 type Sink interface {
 	InsertLogs(ctx context.Context, token string, block *clickhouse.LogBlock) error
 	InsertEvents(ctx context.Context, token string, block *clickhouse.EventBlock) error
 	InsertUsage(ctx context.Context, token string, rows []clickhouse.UsageRow) error
 	UsageOf(ctx context.Context, stream string, hour time.Time) ([]clickhouse.UsageRow, error)
-	CountRange(ctx context.Context, r clickhouse.Range) (map[string]uint64, error)
-	Audit(ctx context.Context, r clickhouse.Range) (rows, distinct uint64, maxSeq uint64, err error)
+	CountRange(ctx context.Context, r clickhouse.Range) (map[string]clickhouse.Count, error)
+
+	// For the audit.
+	CountedRows(ctx context.Context, since time.Time) (map[clickhouse.StreamHour]clickhouse.HourRows, error)
+	StoredRows(ctx context.Context, since time.Time) (map[clickhouse.StreamHour]clickhouse.HourRows, error)
+	BrokenParts(ctx context.Context) (uint64, error)
 }
 
-// Config is for operators.
+// Config is what cmd/writer and cmd/standalone choose.
 type Config struct {
 	// Batch says when a batch is flushed.
 	Batch batch.Limits
@@ -64,16 +68,16 @@ type Config struct {
 	FetchBytes int
 	// FlushTimeout bounds the last flush of a shard that is given up, to
 	// another writer or because the process stops. What is not flushed by then
-	// stays on the queue. It is part of the time that re-balancing takes.
+	// stays on the queue. Rebalancing may take this much longer.
 	FlushTimeout time.Duration
-	// Member names this writer among its like. Default: a new name at each
-	// start. A writer that is sure to be alone may have a fixed one: after a
-	// crash it goes on at once, where others wait until its lease has lapsed.
+	// Member is this writer's name among all writers. Default: a new name at
+	// each start. A writer that is certainly alone may have a fixed name: after a
+	// crash it continues at once instead of waiting until its lease has expired.
 	Member string
-	// Beat is how often a writer says that it lives and looks who else does,
-	// at most 2 s.
+	// Beat is how often a writer renews its membership and reads that of the
+	// others, at most 2 s.
 	Beat time.Duration
-	// AuditEvery is how often the rows stored since are checked. 0: never.
+	// AuditEvery is how often the stored rows are audited. 0: never.
 	AuditEvery time.Duration
 }
 
@@ -84,32 +88,32 @@ func DefaultConfig() Config {
 		FetchBytes:   8 << 20,
 		FlushTimeout: 4 * time.Second,
 		Beat:         1500 * time.Millisecond,
-		AuditEvery:   time.Hour,
+		AuditEvery:   30 * time.Minute, // a loss is reported within an hour
 	}
 }
 
-// mostBeat is how long a writer may be silent between two beats: others take
-// its shards after three of them.
-const mostBeat = 2 * time.Second
+// maxBeat is the longest time between two beats: other writers claim the shards
+// of a writer after three beats without a sign of life.
+const maxBeat = 2 * time.Second
 
-// Validate names the first setting that cannot work.
+// Validate returns an error that names the first setting that cannot work.
 func (c Config) Validate() error {
 	switch {
 	case c.Batch.Rows < 1 || c.Batch.Bytes < 1:
-		return fmt.Errorf("setting Batch is %d rows and %d bytes: give at least 1 of each", c.Batch.Rows, c.Batch.Bytes)
+		return fmt.Errorf("setting Batch is %d rows and %d bytes, want at least 1 of each", c.Batch.Rows, c.Batch.Bytes)
 	case c.FetchBytes < 0:
-		return fmt.Errorf("setting FetchBytes is %d: give 0 or more", c.FetchBytes)
+		return fmt.Errorf("setting FetchBytes is %d, want 0 or more", c.FetchBytes)
 	case c.FlushTimeout < 0:
-		return fmt.Errorf("setting FlushTimeout is %s: give 0 or more", c.FlushTimeout)
-	case c.Beat <= 0 || c.Beat > mostBeat:
-		return fmt.Errorf("setting Beat is %s: give up to %s", c.Beat, mostBeat)
+		return fmt.Errorf("setting FlushTimeout is %s, want 0 or more", c.FlushTimeout)
+	case c.Beat <= 0 || c.Beat > maxBeat:
+		return fmt.Errorf("setting Beat is %s, want more than 0 and at most %s", c.Beat, maxBeat)
 	case c.AuditEvery < 0:
-		return fmt.Errorf("setting AuditEvery is %s: give 0 for never, or more", c.AuditEvery)
+		return fmt.Errorf("setting AuditEvery is %s, want 0 for never, or more", c.AuditEvery)
 	}
 	return nil
 }
 
-// Deps is what the writer works with.
+// Deps is what the writer uses.
 type Deps struct {
 	Logger   *slog.Logger
 	Registry prometheus.Registerer
@@ -119,28 +123,30 @@ type Deps struct {
 	Sink     Sink
 }
 
-// Writer works the shards that it holds: each one's logs and events.
+// Writer stores the logs and events of the shards that it holds.
 type Writer struct {
-	cfg        Config
-	deps       Deps
-	metrics    *metrics
-	failpoints failpoints
-	shards     []*shard
+	cfg          Config
+	deps         Deps
+	metrics      *metrics
+	failpoints   failpoints
+	shards       []*shard
+	auditConfirm time.Duration
 
 	mu       sync.Mutex
-	held     map[string]*worker // the streams that are worked, by name
-	troubles map[string]error   // of the streams that do not move, and of the leases: why
+	workers  map[string]*worker // of the streams that this writer holds, by name
+	troubles map[string]error   // why a stream, or the sharing of shards, does not work
 }
 
-// New lays out the shards; it starts nothing.
+// New returns a writer; it starts nothing.
 func New(cfg Config, deps Deps) *Writer {
 	w := &Writer{
-		cfg:        cfg,
-		deps:       deps,
-		metrics:    newMetrics(deps.Registry),
-		failpoints: newFailpoints(),
-		held:       map[string]*worker{},
-		troubles:   map[string]error{},
+		cfg:          cfg,
+		deps:         deps,
+		metrics:      newMetrics(deps.Registry),
+		failpoints:   newFailpoints(),
+		auditConfirm: auditConfirm,
+		workers:      map[string]*worker{},
+		troubles:     map[string]error{},
 	}
 	w.deps.Queue = w.failpoints.queue(deps.Queue)
 	for number := range deps.Queue.Shards() {
@@ -149,12 +155,40 @@ func New(cfg Config, deps Deps) *Writer {
 	return w
 }
 
-// Run works until ctx ends, then flushes what has been gathered and gives its
-// shards back.
+// Connections are the engines that Start uses: clusters in cmd/writer, embedded
+// engines in cmd/standalone.
+type Connections struct {
+	Topology *stream.Topology
+	Client   *clickhouse.Client
+}
+
+// Start creates the tables and adds a Writer to the process.
+func Start(ctx context.Context, p *telemetry.Process, cfg Config, conn Connections) error {
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("writer: %w", err)
+	}
+	if err := conn.Client.Prepare(ctx, p.Logger); err != nil {
+		return err
+	}
+	leases, err := conn.Topology.Leases(cfg.Member)
+	if err != nil {
+		return err
+	}
+	w := New(cfg, Deps{
+		Logger: p.Logger, Registry: p.Registry, Queue: conn.Topology, Ledger: conn.Topology.Ledger(), Leases: leases, Sink: conn.Client,
+	})
+	p.Health.Add("clickhouse", conn.Client.Ping)
+	p.Health.Add("streams", w.Ready)
+	p.Go("writer", w.Run)
+	return nil
+}
+
+// Run stores records until ctx ends, then flushes what it has gathered and
+// releases its shards.
 func (w *Writer) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.share(ctx) })
-	group.Go(func() error { return w.tidy(ctx) })
+	group.Go(func() error { return w.purge(ctx) })
 	group.Go(func() error { return w.audit(ctx) })
 	err := group.Wait()
 	if errors.Is(err, context.Canceled) {
@@ -163,17 +197,15 @@ func (w *Writer) Run(ctx context.Context) error {
 	return err
 }
 
-// pauses between attempts of a worker: they grow to the last.
-var pauses = [...]time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second, 15 * time.Second}
+// stoppedPause is how often a stopped stream is tried again: a person may have
+// repaired it. A take-over makes every check again.
+const stoppedPause = time.Minute
 
-// lookAgain is how often a stopped stream is looked at: a person may have
-// mended it. Every check of a take-over is made anew.
-const lookAgain = time.Minute
-
-// keep runs a worker again and again, until ctx ends or another writer has
-// taken its stream. An error that only a person can settle stops the stream; it
-// stays unready, and the others go on.
-func (w *Writer) keep(ctx context.Context, worker *worker) error {
+// keepRunning runs a worker again and again, until ctx ends or another writer
+// takes its stream. An error that only a person can resolve stops the stream:
+// it is not ready, and the other streams continue.
+func (w *Writer) keepRunning(ctx context.Context, worker *worker) error {
+	pauses := [...]time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second, 15 * time.Second}
 	for attempt := 0; ; attempt++ {
 		committed := worker.position.Committed
 		err := worker.run(ctx)
@@ -181,7 +213,7 @@ func (w *Writer) keep(ctx context.Context, worker *worker) error {
 			return context.Cause(ctx)
 		}
 		if errors.Is(err, stream.ErrFenced) {
-			w.deps.Logger.Warn("another writer has taken the stream", "stream", worker.stream)
+			w.deps.Logger.Warn("another writer has taken over the stream", "stream", worker.stream)
 			return stream.ErrFenced
 		}
 		if worker.position.Committed > committed {
@@ -189,27 +221,21 @@ func (w *Writer) keep(ctx context.Context, worker *worker) error {
 		}
 		wait := pauses[min(attempt, len(pauses)-1)]
 		if stopped, ok := asStopped(worker.stream, err); ok {
-			wait, err = lookAgain, stopped
+			wait, err = stoppedPause, stopped
 			w.deps.Logger.Error("stream stopped", "stream", worker.stream, "reason", stopped.code, "err", err)
 			w.metrics.stopped.WithLabelValues(worker.stream, stopped.code).Set(1)
 		} else {
 			w.deps.Logger.Warn("stream interrupted", "stream", worker.stream, "attempt", attempt+1, "err", err)
 		}
-		w.note(worker.stream, err) // until it moves
+		w.setTrouble(worker.stream, err)
 		if err := pause(ctx, wait); err != nil {
 			return err
 		}
 	}
 }
 
-// moves notes that a stream moves again.
-func (w *Writer) moves(name string) {
-	w.note(name, nil)
-	w.metrics.moves(name)
-}
-
-// note keeps why something does not move, for who asks whether it is ready.
-func (w *Writer) note(name string, err error) {
+// setTrouble records why something does not work, or with nil that it does.
+func (w *Writer) setTrouble(name string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
@@ -219,12 +245,19 @@ func (w *Writer) note(name string, err error) {
 	w.troubles[name] = err
 }
 
-// Ready is the readiness check: it names what does not move, and how to go on
-// where a person must help.
+// Ready is the readiness check: its error names what does not work and, where a
+// person must act, what to do.
 func (w *Writer) Ready(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return telemetry.Stopped(w.troubles)
+}
+
+// holds reports whether this writer stores a stream.
+func (w *Writer) holds(stream string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.workers[stream] != nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -198,7 +198,7 @@ type faulty struct {
 	count  func() error // a fault of counting
 }
 
-func (f *faulty) CountRange(ctx context.Context, r clickhouse.Range) (map[string]uint64, error) {
+func (f *faulty) CountRange(ctx context.Context, r clickhouse.Range) (map[string]clickhouse.Count, error) {
 	if f.count != nil {
 		if err := f.count(); err != nil {
 			return nil, err

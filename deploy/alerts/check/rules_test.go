@@ -25,6 +25,14 @@ var cases = map[string]struct{ fires, silent string }{
 		`logboom_writer_stopped{stream="LOGS_0",reason="ahead"} 1x30`,
 		`logboom_writer_stopped{stream="LOGS_0",reason="ahead"} 0x30`,
 	},
+	"LogboomRowsMissing": {
+		`logboom_writer_audit_missing_rows{stream="LOGS_0"} 3x30`,
+		`logboom_writer_audit_missing_rows{stream="LOGS_0"} 0x30`,
+	},
+	"LogboomAuditFails": {
+		`logboom_writer_audits_total{result="failed"} 0+1x30`,
+		`logboom_writer_audits_total{result="failed"} 0 1 2 2x28`,
+	},
 	"LogboomRowsDoubled": {
 		`logboom_writer_audit_doubled_rows{stream="LOGS_0"} 3x30`,
 		`logboom_writer_audit_doubled_rows{stream="LOGS_0"} 0x30`,

@@ -1,9 +1,0 @@
-SELECT sum(stored) AS rows, sum(different) AS distinct, max(seq) AS last
-FROM (
-    SELECT _seq AS seq, count() AS stored, groupBitmap(_idx) AS different
-    FROM {table:Identifier}
-    WHERE _shard = {shard:UInt8}
-      AND _seq BETWEEN {from:UInt64} AND {to:UInt64}
-      AND _recv BETWEEN fromUnixTimestamp64Nano({received_min:Int64}, 'UTC') AND fromUnixTimestamp64Nano({received_max:Int64}, 'UTC')
-    GROUP BY _seq
-)
