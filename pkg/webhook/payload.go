@@ -13,8 +13,11 @@ import (
 // maxBody bounds a request's body, in bytes: the limit of the strictest service.
 const maxBody = 64 << 10
 
-// payload returns the body that carries a message in a format. Bodies are
-// encoded from structs only; no text is ever concatenated into JSON.
+// object is a JSON object.
+type object = map[string]any
+
+// payload returns the body that carries a message in a format. Texts only ever
+// get into JSON through the encoder.
 func payload(format Format, address *url.URL, chat url.Values, m Message) ([]byte, error) {
 	m = m.cleaned()
 	var value any
@@ -23,7 +26,7 @@ func payload(format Format, address *url.URL, chat url.Values, m Message) ([]byt
 		if strings.Contains(address.Path, "/services/") {
 			value = slackBody(&m)
 		} else {
-			value = slackVariablesBody(&m)
+			value = slackVariables(&m)
 		}
 	case Discord:
 		value = discordBody(&m)
@@ -32,7 +35,7 @@ func payload(format Format, address *url.URL, chat url.Values, m Message) ([]byt
 	case Mattermost, RocketChat:
 		value = attachmentBody(format, &m)
 	case GoogleChat:
-		value = googleChatText{Text: compose(&m, 12_000, plainBytes, func(s string) string { return s })}
+		value = googleChatBody(&m)
 	case Telegram:
 		value = telegramBody(&m, chat)
 	case Generic:
@@ -76,250 +79,137 @@ func compose(m *Message, limit int, in style, bold func(string) string) string {
 	return head + tail.String()
 }
 
-// slackMessage is https://api.slack.com/messaging/webhooks and
+// slackBody follows https://api.slack.com/messaging/webhooks and
 // https://api.slack.com/reference/block-kit/blocks.
-type slackMessage struct {
-	Text   string       `json:"text"` // for notifications and old clients
-	Blocks []slackBlock `json:"blocks"`
-}
-
-type slackBlock struct {
-	Type     string      `json:"type"`
-	Text     *slackText  `json:"text,omitempty"`
-	Fields   []slackText `json:"fields,omitempty"`
-	Elements []slackText `json:"elements,omitempty"`
-}
-
-type slackText struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
-}
-
-func slackBody(m *Message) slackMessage {
-	blocks := []slackBlock{{Type: "header", Text: &slackText{"plain_text", cut(m.headline(), 150)}}}
+func slackBody(m *Message) object {
+	mrkdwnText := func(text string) object { return object{"type": "mrkdwn", "text": text} }
+	blocks := []object{{"type": "header", "text": object{"type": "plain_text", "text": cut(m.headline(), 150)}}}
 	if text := fit(m.body(), 3000, mrkdwn); text != "" {
-		blocks = append(blocks, slackBlock{Type: "section", Text: &slackText{"mrkdwn", text}})
+		blocks = append(blocks, object{"type": "section", "text": mrkdwnText(text)})
 	}
 	if len(m.Fields) > 0 {
-		section := slackBlock{Type: "section"}
+		fields := []object{}
 		for _, f := range m.Fields {
-			section.Fields = append(section.Fields, slackText{"mrkdwn", "*" + fit(f.Key, maxFieldKey, mrkdwn) + "*\n" + fit(f.Value, 500, mrkdwn)})
+			fields = append(fields, mrkdwnText("*"+fit(f.Key, maxFieldKey, mrkdwn)+"*\n"+fit(f.Value, 500, mrkdwn)))
 		}
-		blocks = append(blocks, section)
+		blocks = append(blocks, object{"type": "section", "fields": fields})
 	}
 	context := fit(m.footer(), 1000, mrkdwn)
 	if m.Link != "" {
 		context += " · <" + m.Link + "|open>"
 	}
-	blocks = append(blocks, slackBlock{Type: "context", Elements: []slackText{{"mrkdwn", context}}})
-	return slackMessage{Text: fit(m.headline(), 500, mrkdwn), Blocks: blocks}
+	blocks = append(blocks, object{"type": "context", "elements": []object{mrkdwnText(context)}})
+	return object{"text": fit(m.headline(), 500, mrkdwn), "blocks": blocks} // text is for notifications and old clients
 }
 
-// slackVariables is the body for a workflow's trigger: flat variables.
-type slackVariables struct {
-	ID      string `json:"id"`
-	Project string `json:"project"`
-	Source  string `json:"source"`
-	Title   string `json:"title"`
-	Text    string `json:"text"`
-	Footer  string `json:"footer"`
-	Link    string `json:"link"`
-}
-
-func slackVariablesBody(m *Message) slackVariables {
-	return slackVariables{
-		ID: m.ID, Project: m.Project, Source: m.Source, Title: fit(m.headline(), 300, mrkdwn), Text: fit(m.body(), 3000, mrkdwn),
-		Footer: fit(m.footer(), 1000, mrkdwn), Link: m.Link,
+// slackVariables returns the flat variables of a workflow's trigger.
+func slackVariables(m *Message) object {
+	return object{
+		"id": m.ID, "project": m.Project, "source": m.Source, "title": fit(m.headline(), 300, mrkdwn), "text": fit(m.body(), 3000, mrkdwn),
+		"footer": fit(m.footer(), 1000, mrkdwn), "link": m.Link,
 	}
 }
 
-// discordMessage is https://discord.com/developers/docs/resources/webhook#execute-webhook.
-type discordMessage struct {
-	Content  string          `json:"content"`
-	Embeds   []discordEmbed  `json:"embeds"`
-	Mentions discordMentions `json:"allowed_mentions"`
-}
-
-// discordMentions forbids mentions: parse must be present and empty.
-type discordMentions struct {
-	Parse []string `json:"parse"`
-}
-
-type discordEmbed struct {
-	Title       string         `json:"title"`
-	Description string         `json:"description,omitempty"`
-	URL         string         `json:"url,omitempty"`
-	Color       int            `json:"color"`
-	Timestamp   string         `json:"timestamp"`
-	Fields      []discordField `json:"fields,omitempty"`
-	Footer      discordFooter  `json:"footer"`
-}
-
-type discordField struct {
-	Name   string `json:"name"`
-	Value  string `json:"value"`
-	Inline bool   `json:"inline"`
-}
-
-type discordFooter struct {
-	Text string `json:"text"`
-}
-
-// discordBody stays under 6,000 characters in total: 256 + 2,600 + 10 × 210 + 400.
-func discordBody(m *Message) discordMessage {
-	embed := discordEmbed{
-		Title: fit(m.headline(), 256, markdown), Description: fit(m.body(), 2600, markdown), URL: m.Link, Color: m.colour(),
-		Timestamp: m.Time.UTC().Format(time.RFC3339), Footer: discordFooter{cut(m.footer(), 400)},
+// discordBody follows
+// https://discord.com/developers/docs/resources/webhook#execute-webhook. It stays
+// under 6,000 characters in total: 256 + 2,600 + 10 × 210 + 400.
+func discordBody(m *Message) object {
+	embed := object{
+		"title": fit(m.headline(), 256, markdown), "color": m.colour(),
+		"timestamp": m.Time.UTC().Format(time.RFC3339), "footer": object{"text": cut(m.footer(), 400)},
 	}
+	if text := fit(m.body(), 2600, markdown); text != "" {
+		embed["description"] = text
+	}
+	if m.Link != "" {
+		embed["url"] = m.Link
+	}
+	fields := []object{}
 	for _, f := range m.Fields {
-		embed.Fields = append(embed.Fields, discordField{fit(cmp.Or(f.Key, "-"), maxFieldKey, markdown), fit(cmp.Or(f.Value, "-"), maxFieldValue, markdown), true})
+		fields = append(fields, object{"name": fit(cmp.Or(f.Key, "-"), maxFieldKey, markdown), "value": fit(cmp.Or(f.Value, "-"), maxFieldValue, markdown), "inline": true})
 	}
-	return discordMessage{Embeds: []discordEmbed{embed}, Mentions: discordMentions{Parse: []string{}}}
+	if len(fields) > 0 {
+		embed["fields"] = fields
+	}
+	// An empty list of allowed mentions forbids all of them.
+	return object{"content": "", "embeds": []object{embed}, "allowed_mentions": object{"parse": []string{}}}
 }
 
-// teamsMessage is the message of a workflow, with an adaptive card:
+// teamsBody is the message of a workflow, with an adaptive card:
 // https://learn.microsoft.com/power-automate/teams/send-a-message-in-teams and
-// https://adaptivecards.io/explorer/AdaptiveCard.html.
-type teamsMessage struct {
-	Type        string            `json:"type"`
-	Attachments []teamsAttachment `json:"attachments"`
-}
-
-type teamsAttachment struct {
-	ContentType string    `json:"contentType"`
-	Content     teamsCard `json:"content"`
-}
-
-type teamsCard struct {
-	Schema  string       `json:"$schema"`
-	Type    string       `json:"type"`
-	Version string       `json:"version"`
-	Body    []teamsBlock `json:"body"`
-	Actions []teamsOpen  `json:"actions,omitempty"`
-}
-
-type teamsBlock struct {
-	Type   string      `json:"type"`
-	Text   string      `json:"text,omitempty"`
-	Weight string      `json:"weight,omitempty"`
-	Size   string      `json:"size,omitempty"`
-	Subtle bool        `json:"isSubtle,omitempty"`
-	Wrap   bool        `json:"wrap,omitempty"`
-	Facts  []teamsFact `json:"facts,omitempty"`
-}
-
-type teamsFact struct {
-	Title string `json:"title"`
-	Value string `json:"value"`
-}
-
-type teamsOpen struct {
-	Type  string `json:"type"`
-	Title string `json:"title"`
-	URL   string `json:"url"`
-}
-
-// teamsBody stays under 21 KB: its text has at most 4,000 bytes, and the longest
-// escape, that of a line end, has four bytes in JSON.
-func teamsBody(m *Message) teamsMessage {
-	blocks := []teamsBlock{{Type: "TextBlock", Text: fit(m.headline(), 500, markdownBytes), Weight: "Bolder", Size: "Medium", Wrap: true}}
+// https://adaptivecards.io/explorer/AdaptiveCard.html. It stays under 21 KB: its
+// text has at most 4,000 bytes, and the longest escape, that of a line end, has
+// four bytes in JSON.
+func teamsBody(m *Message) object {
+	blocks := []object{{"type": "TextBlock", "text": fit(m.headline(), 500, markdownBytes), "weight": "Bolder", "size": "Medium", "wrap": true}}
 	if text := fit(m.body(), 4000, markdownBytes); text != "" {
-		blocks = append(blocks, teamsBlock{Type: "TextBlock", Text: strings.ReplaceAll(text, "\n", "\n\n"), Wrap: true})
+		blocks = append(blocks, object{"type": "TextBlock", "text": strings.ReplaceAll(text, "\n", "\n\n"), "wrap": true})
 	}
 	if len(m.Fields) > 0 {
-		facts := teamsBlock{Type: "FactSet"}
+		facts := []object{}
 		for _, f := range m.Fields {
-			facts.Facts = append(facts.Facts, teamsFact{fit(f.Key, 100, markdownBytes), fit(f.Value, 300, markdownBytes)})
+			facts = append(facts, object{"title": fit(f.Key, 100, markdownBytes), "value": fit(f.Value, 300, markdownBytes)})
 		}
-		blocks = append(blocks, facts)
+		blocks = append(blocks, object{"type": "FactSet", "facts": facts})
 	}
-	blocks = append(blocks, teamsBlock{Type: "TextBlock", Text: fit(m.footer(), 500, markdownBytes), Subtle: true, Size: "Small", Wrap: true})
-	card := teamsCard{Schema: "http://adaptivecards.io/schemas/adaptive-card.json", Type: "AdaptiveCard", Version: "1.4", Body: blocks}
+	blocks = append(blocks, object{"type": "TextBlock", "text": fit(m.footer(), 500, markdownBytes), "size": "Small", "isSubtle": true, "wrap": true})
+	card := object{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": blocks}
 	if m.Link != "" {
-		card.Actions = []teamsOpen{{"Action.OpenUrl", "Open", m.Link}}
+		card["actions"] = []object{{"type": "Action.OpenUrl", "title": "Open", "url": m.Link}}
 	}
-	return teamsMessage{Type: "message", Attachments: []teamsAttachment{{"application/vnd.microsoft.card.adaptive", card}}}
+	return object{"type": "message", "attachments": []object{{"contentType": "application/vnd.microsoft.card.adaptive", "content": card}}}
 }
 
-// attachmentMessage is the message of Mattermost and Rocket.Chat:
+// attachmentBody is the message of Mattermost and Rocket.Chat:
 // https://developers.mattermost.com/integrate/reference/message-attachments and
-// https://docs.rocket.chat/docs/integrations.
-type attachmentMessage struct {
-	Text        string       `json:"text"`
-	Username    string       `json:"username,omitempty"` // Mattermost
-	Alias       string       `json:"alias,omitempty"`    // Rocket.Chat
-	Emoji       string       `json:"emoji,omitempty"`
-	Attachments []attachment `json:"attachments"`
-}
-
-type attachment struct {
-	Fallback  string            `json:"fallback,omitempty"`
-	Color     string            `json:"color"`
-	Text      string            `json:"text"`
-	TitleLink string            `json:"title_link,omitempty"`
-	Title     string            `json:"title,omitempty"`
-	Fields    []attachmentField `json:"fields,omitempty"`
-	Footer    string            `json:"footer,omitempty"`
-}
-
-type attachmentField struct {
-	Title string `json:"title"`
-	Value string `json:"value"`
-	Short bool   `json:"short"`
-}
-
-// attachmentBody stays under the limits for all texts of a message together:
-// 16,383 characters in Mattermost and 5,000 in Rocket.Chat.
-func attachmentBody(format Format, m *Message) attachmentMessage {
+// https://docs.rocket.chat/docs/integrations. It stays under the limits for all
+// texts of a message together: 16,383 characters in Mattermost and 5,000 in
+// Rocket.Chat.
+func attachmentBody(format Format, m *Message) object {
 	limit := 2000
 	if format == Mattermost {
 		limit = 7000
 	}
-	a := attachment{Color: fmt.Sprintf("#%06x", m.colour()), Text: fit(m.body(), limit, markdown)}
-	for _, f := range m.Fields {
-		a.Fields = append(a.Fields, attachmentField{fit(f.Key, maxFieldKey, markdown), fit(f.Value, maxFieldValue, markdown), true})
-	}
-	footer := fit(m.footer(), 400, markdown)
+	attachment := object{"color": fmt.Sprintf("#%06x", m.colour()), "text": fit(m.body(), limit, markdown)}
 	if m.Link != "" {
-		a.Title, a.TitleLink = "Open", m.Link
+		attachment["title"], attachment["title_link"] = "Open", m.Link
 	}
-	body := attachmentMessage{Text: "**" + fit(m.headline(), 300, markdown) + "**\n" + footer}
+	fields := []object{}
+	for _, f := range m.Fields {
+		fields = append(fields, object{"title": fit(f.Key, maxFieldKey, markdown), "value": fit(f.Value, maxFieldValue, markdown), "short": true})
+	}
+	if len(fields) > 0 {
+		attachment["fields"] = fields
+	}
+	headline, footer := fit(m.headline(), 300, markdown), fit(m.footer(), 400, markdown)
+	body := object{"attachments": []object{attachment}}
 	if format == RocketChat {
-		body.Text = "*" + fit(m.headline(), 300, markdown) + "*\n" + footer
-		body.Alias, body.Emoji = "Logboom", ":bell:"
+		body["text"], body["alias"], body["emoji"] = "*"+headline+"*\n"+footer, "Logboom", ":bell:"
 	} else {
-		body.Username, a.Fallback = "Logboom", cut(m.headline(), 300)
+		attachment["fallback"] = cut(m.headline(), 300)
+		body["text"], body["username"] = "**"+headline+"**\n"+footer, "Logboom"
 	}
-	body.Attachments = []attachment{a}
 	return body
 }
 
-// googleChatText is https://developers.google.com/workspace/chat/quickstart/webhooks.
-type googleChatText struct {
-	Text string `json:"text"`
+// googleChatBody follows
+// https://developers.google.com/workspace/chat/quickstart/webhooks.
+func googleChatBody(m *Message) object {
+	return object{"text": compose(m, 12_000, plainBytes, func(s string) string { return s })}
 }
 
-// telegramText is https://core.telegram.org/bots/api#sendmessage.
-type telegramText struct {
-	ChatID    string          `json:"chat_id"`
-	Thread    string          `json:"message_thread_id,omitempty"`
-	Text      string          `json:"text"`
-	ParseMode string          `json:"parse_mode,omitempty"`
-	Preview   telegramPreview `json:"link_preview_options"`
-}
-
-type telegramPreview struct {
-	Disabled bool `json:"is_disabled"`
-}
-
-func telegramBody(m *Message, chat url.Values) telegramText {
-	body := telegramText{ChatID: chat.Get("chat_id"), Thread: chat.Get("message_thread_id"), Preview: telegramPreview{Disabled: true}}
+// telegramBody follows https://core.telegram.org/bots/api#sendmessage.
+func telegramBody(m *Message, chat url.Values) object {
+	body := object{"chat_id": chat.Get("chat_id"), "link_preview_options": object{"is_disabled": true}}
+	if thread := chat.Get("message_thread_id"); thread != "" {
+		body["message_thread_id"] = thread
+	}
 	if chat.Get("parse_mode") == "none" {
-		body.Text = compose(m, 4096, plain, func(s string) string { return s })
+		body["text"] = compose(m, 4096, plain, func(s string) string { return s })
 		return body
 	}
-	body.ParseMode = "HTML"
-	body.Text = compose(m, 4096, html, func(s string) string { return "<b>" + s + "</b>" })
+	body["parse_mode"] = "HTML"
+	body["text"] = compose(m, 4096, html, func(s string) string { return "<b>" + s + "</b>" })
 	return body
 }
 

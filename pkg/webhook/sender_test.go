@@ -128,9 +128,12 @@ func TestAnswersMeanWhatTheServiceDocuments(t *testing.T) {
 
 func TestTelegramRequestsAreCorrectedOnce(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ refusal, wanted string }{
-		"without markup":       {`{"ok":false,"error_code":400,"description":"Bad Request: can't parse entities"}`, `"chat_id":"-1","text":"🚀 v2.1`},
-		"to the chat's new id": {`{"ok":false,"error_code":400,"description":"x","parameters":{"migrate_to_chat_id":-100777}}`, `"chat_id":"-100777"`},
+	for name, c := range map[string]struct {
+		refusal string
+		wanted  []string
+	}{
+		"without markup":       {`{"ok":false,"error_code":400,"description":"Bad Request: can't parse entities"}`, []string{`"chat_id":"-1"`, `"text":"🚀 v2.1`}},
+		"to the chat's new id": {`{"ok":false,"error_code":400,"description":"x","parameters":{"migrate_to_chat_id":-100777}}`, []string{`"chat_id":"-100777"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,8 +145,10 @@ func TestTelegramRequestsAreCorrectedOnce(t *testing.T) {
 					_, _ = io.WriteString(w, c.refusal)
 					return
 				}
-				if !strings.Contains(string(body), c.wanted) {
-					t.Errorf("the second request is %s", body)
+				for _, text := range c.wanted {
+					if !strings.Contains(string(body), text) {
+						t.Errorf("the second request is %s", body)
+					}
 				}
 				_, _ = io.WriteString(w, `{"ok":true}`)
 			})()
