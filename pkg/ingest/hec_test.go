@@ -187,7 +187,7 @@ func TestBadEventInABatchBecomesADeadLetter(t *testing.T) {
 			t.Errorf("replay: %v", err)
 		}
 	}
-	want := map[string]string{"invalid_field": `{"event":""}`, "missing_field": `{"time":1}`, "invalid_json": `{"event":01}`, "body_too_large": large[:maxLetterBytes]}
+	want := map[string]string{"invalid_field": `{"event":""}`, "missing_field": `{"time":1}`, "invalid_json": `{"event":01}`, "body_too_large": large[:maxDeadLetterBytes]}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("letters: %.300q", got)
 	}
@@ -211,15 +211,10 @@ func TestBadEventsPastTheListedOnesAreCounted(t *testing.T) {
 	}
 }
 
-// lostLetters is a store of dead letters that takes none, on purpose.
-type lostLetters struct{}
-
-func (lostLetters) Bury(context.Context, stream.DeadLetter) error { return stream.ErrUnavailable }
-
 func TestLetterThatCannotBeKeptCostsTheBatchNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
-	b.server.deps.Letters = lostLetters{}
+	b.server.deps.DeadLetter = func(context.Context, stream.DeadLetter) error { return stream.ErrUnavailable }
 	checkHEC(t, b.splunk(hecPath, `{"event":"a"}{"event":""}`), http.StatusOK, hecOK)
 	if counts := b.dropped(); counts["invalid_field"].Records != 1 {
 		t.Errorf("counted: %v", counts)
@@ -358,7 +353,7 @@ func TestContainerBodyMayBeLargerThanTheNativeOne(t *testing.T) {
 	b.server.cfg.ContainerBytes = 1 << 20
 	b.server.budget.limit = newBudget(bodyWeight << 20).limit // no more than the largest body needs
 	small := b.server.hec((*request).decodeHEC)
-	b.server.serve("/small", small)
+	b.server.route("/small", small)
 	checkHEC(t, b.splunk("/small", strings.Repeat(line, 100)), http.StatusRequestEntityTooLarge, `{"text":"Invalid data format","code":6}`)
 }
 

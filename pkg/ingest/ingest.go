@@ -1,14 +1,15 @@
-// Package ingest is the HTTP front: it takes records in, asks who sends them,
-// decodes them, and answers once the queue has them on disk.
+// Package ingest receives records over HTTP: it authenticates the client, decodes
+// the body, and answers once the queue has the records on disk.
 //
-// It sits between senders and the queue; nothing is kept here. What a newcomer
-// would get wrong: no 2xx may be sent before Publisher.Publish has returned
-// without an error, and no error may be answered with the sender's token or
-// payload in it.
+// It stands between the clients and the queue and stores nothing itself. A
+// newcomer might answer too early: no 2xx may be sent before Publisher.Publish
+// has returned without an error. No answer may contain the client's token or
+// payload.
 package ingest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -27,40 +28,38 @@ import (
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
-// Authenticator knows whose token it is; project.Cache does.
+// Authenticator returns the identity that a token stands for. project.Cache is
+// one.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token string) (project.Identity, error)
 }
 
-// Publisher puts a message on the queue and returns when it is on disk there;
-// stream.Publisher does.
+// Publisher sends a message to the queue and returns when it is on disk there.
+// stream.Publisher is one.
 type Publisher interface {
 	Publish(ctx context.Context, m stream.Message) (stream.Ack, error)
 }
 
-// Limiter says whether a project may send; quota.Limiter does.
+// Limiter decides whether a project may send. quota.Limiter is one.
 type Limiter interface {
 	Check(ctx context.Context, project string, l quota.Limits) error
 	Charge(ctx context.Context, project string, l quota.Limits, records int, bytes int64) (quota.Grant, error)
 	Refund(g quota.Grant, records int, bytes int64)
 }
 
-// Config is for operators.
+// Config holds the settings of the server.
 type Config struct {
 	Limits         decode.Limits
-	ContainerBytes int64         // of a body of container logs, as sent and decompressed; 0 is 128 MiB
-	BodyMemory     int64         // bytes that all bodies under way may hold together
+	ContainerBytes int64         // of a body of container logs, as sent and decompressed; 0 means 128 MiB
+	BodyMemory     int64         // bytes that all requests in progress may hold together
 	MaxConnections int           // open connections; further ones wait to be accepted
-	HeaderTimeout  time.Duration // to read a request's head
-	BodyTimeout    time.Duration // to read a request, head and body
-	IdleTimeout    time.Duration // of a kept-alive connection; container senders need 75 s or more
+	HeaderTimeout  time.Duration // for reading a request's header
+	BodyTimeout    time.Duration // for reading a request, header and body
+	IdleTimeout    time.Duration // of a kept-alive connection; container clients need at least 75 s
 }
 
-// drainTimeout is for requests under way when the process stops.
-const drainTimeout = 15 * time.Second
-
-// FromSettings takes an operator's bounds.
-func FromSettings(in config.Intake) Config {
+// configFrom returns the Config for an operator's settings.
+func configFrom(in config.Intake) Config {
 	limits := decode.DefaultLimits()
 	limits.Body, limits.Decoded = int64(in.BodyBytes), int64(in.DecodedBytes)
 	limits.Record, limits.Value = int(in.RecordBytes), int(in.ValueBytes)
@@ -76,50 +75,55 @@ func FromSettings(in config.Intake) Config {
 	}
 }
 
-// Deps is what the server works with.
+// Deps are the parts that the server uses.
 type Deps struct {
-	Logger    *slog.Logger
-	Registry  prometheus.Registerer
-	Health    *telemetry.Health
-	Auth      Authenticator
-	Limiter   Limiter
-	Publisher Publisher
-	Letters   Burier
-	DiskFull  func() error // why the queue's disk takes no more, or nil; a nil func means that no disk is watched
-	Now       func() time.Time
+	Logger     *slog.Logger
+	Registry   prometheus.Registerer
+	Health     *telemetry.Health
+	Auth       Authenticator
+	Limiter    Limiter
+	Publisher  Publisher
+	DeadLetter func(ctx context.Context, letter stream.DeadLetter) error
+	DiskFull   func() error // why the queue's disk accepts no more, or nil; a nil func means that no disk is watched
+	Now        func() time.Time
 }
 
 // Server answers the ingest routes.
 type Server struct {
-	cfg     Config
-	deps    Deps
-	metrics *metrics
-	drops   *drops
-	budget  *budget
-	burial  time.Duration // for the letters of a request: buryTimeout, except in tests
-	echo    *echo.Echo
+	cfg               Config
+	deps              Deps
+	metrics           *metrics
+	drops             *drops
+	budget            *budget
+	deadLetterTimeout time.Duration // for all dead letters of a request
+	echo              *echo.Echo
 }
 
-// maxHeaderBytes bounds a request's head.
-const maxHeaderBytes = 16 << 10
+const (
+	// maxHeaderBytes bounds a request's header.
+	maxHeaderBytes = 16 << 10
+	// drainTimeout is how long requests in progress may take when the process
+	// stops.
+	drainTimeout = 15 * time.Second
+)
 
-// New lays the routes; it starts nothing.
+// New returns a server with its routes. It starts nothing.
 func New(cfg Config, deps Deps) *Server {
 	bodies := newBudget(cfg.BodyMemory)
 	s := &Server{
 		cfg: cfg, deps: deps, echo: echo.New(),
-		budget:  bodies,
-		burial:  buryTimeout,
-		metrics: newMetrics(deps.Registry, bodies),
-		drops:   newDrops(deps.Publisher, deps.Logger, deps.Now),
+		budget:            bodies,
+		deadLetterTimeout: 5 * time.Second,
+		metrics:           newMetrics(deps.Registry, bodies),
+		drops:             newDrops(deps.Publisher, deps.Logger, deps.Now),
 	}
 	s.echo.HTTPErrorHandler = s.answerError
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.Pre(telemetry.NewRequests("ingest", deps.Logger, deps.Registry).Observe)
-	s.serve("/v1/logs/:project", s.native(record.KindLog))
-	s.serve("/v1/events/:project", s.native(record.KindEvent))
-	s.layHEC()
-	s.layOTLP()
+	s.route("/v1/logs/:project", s.native(record.KindLog))
+	s.route("/v1/events/:project", s.native(record.KindEvent))
+	s.addHECRoutes()
+	s.addOTLPRoute()
 	s.echo.GET("/livez", echo.WrapHandler(http.HandlerFunc(deps.Health.Livez)))
 	s.echo.GET("/readyz", echo.WrapHandler(http.HandlerFunc(deps.Health.Readyz)))
 	return s
@@ -128,7 +132,7 @@ func New(cfg Config, deps Deps) *Server {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// CountDrops sends the counts of refused records to the queue until ctx ends.
+// CountDrops sends the counts of dropped records to the queue until ctx ends.
 func (s *Server) CountDrops(ctx context.Context) error { return s.drops.run(ctx) }
 
 // Run serves the port until ctx ends, then waits up to drainTimeout for the
@@ -143,4 +147,44 @@ func (s *Server) Run(ctx context.Context, port net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.deps.Logger.Handler(), slog.LevelDebug),
 	}
 	return telemetry.Serve(ctx, server, netutil.LimitListener(port, s.cfg.MaxConnections), drainTimeout)
+}
+
+// Connections are the engines that the service uses: clusters in cmd/ingest,
+// embedded engines in cmd/standalone.
+type Connections struct {
+	Topology *stream.Topology
+	Store    *project.Store
+	Shared   project.Shared
+	Limiter  quota.Limiter
+	DiskFull func() error // as in Deps; nil if the queue's own machine watches its disk
+}
+
+// Start creates the service from its settings and connections and adds its parts
+// to the process. It returns the address that the service listens on.
+func Start(p *telemetry.Process, settings config.Intake, conn Connections) (net.Addr, error) {
+	cache, err := project.NewCache(conn.Store, conn.Shared, project.CacheConfig{Logger: p.Logger})
+	if err != nil {
+		return nil, err
+	}
+	publisher, err := stream.NewPublisher(conn.Topology, stream.PublisherConfig{})
+	if err != nil {
+		return nil, err
+	}
+	registerParts(p.Registry, cache, publisher, conn.Limiter)
+	listener, err := net.Listen("tcp", settings.IngestAddr)
+	if err != nil {
+		return nil, fmt.Errorf("--ingest-addr: %w", err)
+	}
+	server := New(configFrom(settings), Deps{
+		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Auth: cache, Limiter: conn.Limiter, Publisher: publisher,
+		DeadLetter: conn.Topology.Bury, DiskFull: conn.DiskFull, Now: time.Now,
+	})
+	p.Logger.Info("ingest port opened", "addr", listener.Addr().String())
+	p.Health.Add("queue", conn.Topology.Healthy)
+	p.Go("token cache", cache.Run)
+	p.Go("publisher", publisher.Run)
+	p.Go("quotas", conn.Limiter.Run)
+	p.Go("counts of dropped records", server.CountDrops)
+	p.Go("ingest port", func(ctx context.Context) error { return server.Run(ctx, listener) })
+	return listener.Addr(), nil
 }

@@ -98,9 +98,9 @@ func newBench(t testing.TB, streams stream.Config) *bench {
 	running(t, cache.Run)
 	running(t, publisher.Run)
 	b.server = New(Config{Limits: decode.DefaultLimits(), BodyMemory: 256 << 20, MaxConnections: 100, HeaderTimeout: patience, BodyTimeout: patience, IdleTimeout: patience}, Deps{
-		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: b.health, Auth: &steady{cache: cache}, Limiter: limiter, Publisher: publisher, Letters: b.topology, Now: clock,
+		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: b.health, Auth: &steady{cache: cache}, Limiter: limiter, Publisher: publisher, DeadLetter: b.topology.Bury, Now: clock,
 	})
-	b.server.burial = patience
+	b.server.deadLetterTimeout = patience
 	return b
 }
 

@@ -292,7 +292,7 @@ func TestOTLPSpentQuotaIsAnsweredToBeTriedAgain(t *testing.T) {
 		checkTaken(t, b.post(otlpPath, body, "Content-Type", media), media, 0)
 		answer := b.post(otlpPath, body, "Content-Type", media)
 		text := checkStatus(t, answer, media, http.StatusTooManyRequests, rpcResourceExhausted, "quota_exceeded")
-		if !strings.Contains(text, "daily_records is spent until 2") || answer.Header().Get("RateLimit-Limit") != "2" || answer.Header().Get("RateLimit-Remaining") != "0" {
+		if !strings.Contains(text, "daily_records is used up until 2") || answer.Header().Get("RateLimit-Limit") != "2" || answer.Header().Get("RateLimit-Remaining") != "0" {
 			t.Errorf("%q: %v", text, answer.Header())
 		}
 		if got := b.dropped(); got["daily_records"].Records != 1 {

@@ -17,29 +17,51 @@ import (
 )
 
 var (
-	errMissingToken  = errors.New("no Authorization: Bearer token in the request")
-	errWrongProject  = errors.New("the token is not of this project")
+	errMissingToken  = errors.New("the request has no Authorization: Bearer token")
+	errWrongProject  = errors.New("the token belongs to another project")
 	errDraining      = errors.New("the server is stopping")
-	errAuthorization = errors.New("the Authorization header is of no form that is taken here")
-	errLongKey       = errors.New("Idempotency-Key: longer than 128 characters")
+	errAuthorization = errors.New("the Authorization header has an unknown form")
+	errLongKey       = errors.New("the Idempotency-Key is longer than 128 characters")
 )
 
-// codeAuthorization is of container logs only: their senders know several forms
+// codeAuthorization is for container logs only: their clients use several forms
 // of the header.
 const codeAuthorization = "invalid_authorization"
 
 const retryAfter = 2 * time.Second
 
-// problemOf is the one place where errors become answers.
+// answerError answers with the problem that an error stands for, in the
+// protocol's form. It logs the server's own errors; the client's are only
+// counted.
+func (s *Server) answerError(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	p, id := problemOf(err), telemetry.RequestID(c)
+	telemetry.SetCode(c, p.Code)
+	if p.Status >= http.StatusInternalServerError && p.Code != "draining" {
+		s.deps.Logger.Warn("request refused", "code", p.Code, "request_id", id, "err", err)
+	}
+	refuse := problem.Write
+	if used, ok := c.Get(protocolKey).(*protocol); ok {
+		refuse = used.refuse
+	}
+	if err := refuse(c.Response(), p, id); err != nil {
+		s.deps.Logger.Debug("answer not sent", "request_id", id, "err", err)
+	}
+}
+
+// problemOf returns the problem that an error stands for. No other function
+// chooses a status.
 func problemOf(err error) problem.Problem {
 	var body *decode.Error
-	var spent *quota.Exceeded
+	var exceeded *quota.Exceeded
 	var routing *echo.HTTPError
 	switch {
 	case errors.As(err, &body):
 		return bodyProblem(body)
-	case errors.As(err, &spent):
-		return quotaProblem(spent)
+	case errors.As(err, &exceeded):
+		return quotaProblem(exceeded)
 	case errors.Is(err, errMissingToken):
 		return problem.Problem{Status: http.StatusUnauthorized, Code: "missing_token", Detail: errMissingToken.Error()}
 	case errors.Is(err, errAuthorization):
@@ -58,7 +80,8 @@ func problemOf(err error) problem.Problem {
 	return queueProblem(err)
 }
 
-// queueProblem is for what is not the sender's doing: try again.
+// queueProblem returns the problem of an error that is not the client's fault: it
+// should try again.
 func queueProblem(err error) problem.Problem {
 	p := problem.Problem{Status: http.StatusServiceUnavailable, Code: "queue_unavailable", Detail: "the queue did not confirm the records", RetryAfter: retryAfter}
 	switch {
@@ -67,9 +90,9 @@ func queueProblem(err error) problem.Problem {
 	case errors.Is(err, errBusy):
 		p.Code, p.Detail = "queue_full", errBusy.Error()
 	case errors.Is(err, stream.ErrFull), errors.Is(err, stream.ErrBusy):
-		p.Code, p.Detail = "queue_full", "the queue takes no more records at present"
+		p.Code, p.Detail = "queue_full", "the queue accepts no more records now"
 	case errors.Is(err, stream.ErrTooLarge):
-		return problem.Problem{Status: http.StatusRequestEntityTooLarge, Code: decode.CodeBodyTooLarge, Detail: "the records are larger than a message of the queue may be"}
+		return problem.Problem{Status: http.StatusRequestEntityTooLarge, Code: decode.CodeBodyTooLarge, Detail: "the records are larger than a message on the queue may be"}
 	case errors.Is(err, project.ErrUnavailable):
 		p.Detail = "the token could not be checked"
 	case errors.Is(err, telemetry.ErrPanic):
@@ -78,16 +101,31 @@ func queueProblem(err error) problem.Problem {
 	return p
 }
 
-func quotaProblem(spent *quota.Exceeded) problem.Problem {
+func quotaProblem(e *quota.Exceeded) problem.Problem {
 	p := problem.Problem{
-		Status: http.StatusTooManyRequests, Code: "quota_exceeded", Detail: "the project's quota " + string(spent.Quota) + " is spent",
-		Quota:      &problem.Quota{Name: string(spent.Quota), Limit: spent.Limit, Remaining: spent.Remaining, Reset: spent.Reset.UTC()},
-		RetryAfter: spent.RetryAfter,
+		Status: http.StatusTooManyRequests, Code: "quota_exceeded", Detail: "the project's quota " + string(e.Quota) + " is used up",
+		Quota:      &problem.Quota{Name: string(e.Quota), Limit: e.Limit, Remaining: e.Remaining, Reset: e.Reset.UTC()},
+		RetryAfter: e.RetryAfter,
 	}
-	if spent.Quota == quota.Rate {
+	if e.Quota == quota.Rate {
 		p.Code = "rate_limited"
 	}
 	return p
+}
+
+// isExceeded reports whether err is an exceeded quota.
+func isExceeded(err error) bool {
+	var exceeded *quota.Exceeded
+	return errors.As(err, &exceeded)
+}
+
+// dropReason returns the name of the quota that an error is about.
+func dropReason(err error) string {
+	var exceeded *quota.Exceeded
+	if errors.As(err, &exceeded) {
+		return string(exceeded.Quota)
+	}
+	return "quota"
 }
 
 func bodyProblem(err *decode.Error) problem.Problem {

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -12,45 +13,45 @@ import (
 	"github.com/logboom/logboom/pkg/problem"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
-	"github.com/logboom/logboom/pkg/telemetry"
 )
 
-// protocol is what sets one way in apart from the others; what they share is
-// receive. It lives as long as the server does.
+// protocol is what distinguishes one protocol from the others; receive is what
+// they share. It lives as long as the server.
 type protocol struct {
-	kind   record.Kind
-	named  bool // the path names the project, which must be the token's
-	lossy  bool // beyond a quota it drops, where the project does not say otherwise
-	once   bool // a body is stored once whose repeat cannot be told from a retry
-	buries bool // bad entries of a body that was taken become dead letters
+	kind         record.Kind
+	named        bool // the path names the project, which must be that of the token
+	lossy        bool // records beyond a quota are dropped, unless the project's settings refuse them
+	deduplicates bool // a repeated body is stored once if it can only be a retry
+	deadLetters  bool // the bad entries of an accepted body become dead letters
 
-	// token is the sender's token, or errMissingToken or errAuthorization.
+	// token returns the client's token, or errMissingToken or errAuthorization.
 	token func(header http.Header) (string, error)
-	// decode turns the body into rows of r. The head tells what the body cannot.
-	decode func(r *request, head *http.Request, body []byte, now time.Time) decode.Result
+	// decode turns the body into rows of r.
+	decode func(r *request, req *http.Request, body []byte, now time.Time) decode.Result
 	// accept answers that the queue has the records.
 	accept func(c echo.Context, r *request, result decode.Result) error
-	// refuse answers a problem; the id is the request's.
+	// refuse answers with a problem; id is that of the request.
 	refuse func(w http.ResponseWriter, p problem.Problem, id string) error
 
 	requests sync.Pool // of *request, with the protocol's limits
 }
 
-// protocolKey is where the echo context has the request's protocol, for who
-// answers an error.
+// protocolKey is the key of the request's protocol in the echo context. The
+// error handler needs it.
 const protocolKey = "protocol"
 
-// serve lays a protocol's route.
-func (s *Server) serve(path string, p *protocol) {
-	s.lay(http.MethodPost, path, func(c echo.Context) error {
+// route adds a protocol's route.
+func (s *Server) route(path string, p *protocol) {
+	s.addRoute(http.MethodPost, path, func(c echo.Context) error {
 		c.Set(protocolKey, p)
 		return s.receive(c, p)
 	})
 }
 
-// lay lays a route, and an OPTIONS beside it that is 200 for anybody: senders
-// that probe first take anything else, 204 included, as a refusal.
-func (s *Server) lay(method, path string, handler echo.HandlerFunc) {
+// addRoute adds a route, and beside it an OPTIONS route that answers 200 to
+// every client: clients that probe first regard anything else, including 204, as
+// a refusal.
+func (s *Server) addRoute(method, path string, handler echo.HandlerFunc) {
 	s.echo.Add(method, path, handler)
 	s.echo.OPTIONS(path, func(c echo.Context) error {
 		c.Response().Header().Set(echo.HeaderAllow, "OPTIONS, "+method)
@@ -58,22 +59,26 @@ func (s *Server) lay(method, path string, handler echo.HandlerFunc) {
 	})
 }
 
-// protocol readies a protocol whose bodies are held to the limits.
+// protocol prepares a protocol for bodies within the limits.
 func (s *Server) protocol(limits decode.Limits, p *protocol) *protocol {
-	p.requests.New = func() any { return newRequest(limits, s.budget) }
+	p.requests.New = func() any {
+		r := &request{budget: s.budget, decoder: decode.NewDecoder(limits)}
+		r.decoder.Reserve(r.reserve)
+		return r
+	}
 	return p
 }
 
-// native is Logboom's own protocol, for records of one kind.
+// native returns Logboom's own protocol for records of one kind.
 func (s *Server) native(kind record.Kind) *protocol {
-	p := &protocol{kind: kind, named: true, token: bearerToken, decode: (*request).decodeLogs, accept: accepted, refuse: problem.Write}
+	p := &protocol{kind: kind, named: true, token: bearerToken, decode: (*request).decodeLogs, accept: acceptNative, refuse: problem.Write}
 	if kind == record.KindEvent {
 		p.decode = (*request).decodeEvents
 	}
 	return s.protocol(s.cfg.Limits, p)
 }
 
-// bearerToken takes a token in the one form of the native routes.
+// bearerToken returns the token of an Authorization: Bearer header.
 func bearerToken(header http.Header) (string, error) {
 	scheme, token := authorization(header)
 	if token == "" || !strings.EqualFold(scheme, "bearer") {
@@ -82,33 +87,38 @@ func bearerToken(header http.Header) (string, error) {
 	return token, nil
 }
 
-// authorization is the header's scheme and what follows it, each perhaps empty.
+// authorization returns the scheme of the Authorization header and what follows
+// it. Each may be empty.
 func authorization(header http.Header) (scheme, credentials string) {
 	scheme, credentials, _ = strings.Cut(strings.TrimSpace(header.Get(echo.HeaderAuthorization)), " ")
 	return scheme, strings.TrimSpace(credentials)
 }
 
-// drops says whether an error is a spent quota over which the protocol drops.
+// drops reports whether err is an exceeded quota whose records the protocol
+// drops.
 func (p *protocol) drops(identity project.Identity, err error) bool {
-	return p.lossy && identity.OnQuota != project.OnQuotaRefuse && isSpent(err)
+	return p.lossy && identity.OnQuota != project.OnQuotaRefuse && isExceeded(err)
 }
 
-// answerError writes the problem that an error is, in the protocol's form. What
-// is the server's own fault is logged; what is the sender's is counted only.
-func (s *Server) answerError(err error, c echo.Context) {
-	if c.Response().Committed {
-		return
+// nativeAnswer is the body of a 202. RejectedTotal is present if more entries
+// were rejected than are listed.
+type nativeAnswer struct {
+	Accepted      int                `json:"accepted"`
+	Rejected      []decode.Rejection `json:"rejected"`
+	RejectedTotal int                `json:"rejected_total,omitempty"`
+}
+
+// acceptNative answers with the number of accepted records and the rejections.
+func acceptNative(c echo.Context, r *request, result decode.Result) error {
+	if result.RejectedTotal == 0 {
+		r.answer = append(r.answer[:0], `{"accepted":`...)
+		r.answer = strconv.AppendInt(r.answer, int64(result.Accepted), 10)
+		r.answer = append(r.answer, ",\"rejected\":[]}\n"...)
+		return c.Blob(http.StatusAccepted, echo.MIMEApplicationJSON, r.answer)
 	}
-	reason, id := problemOf(err), telemetry.RequestID(c)
-	telemetry.SetCode(c, reason.Code)
-	if reason.Status >= http.StatusInternalServerError && reason.Code != "draining" {
-		s.deps.Logger.Warn("request refused", "code", reason.Code, "request_id", id, "err", err)
+	answer := nativeAnswer{Accepted: result.Accepted, Rejected: result.Rejected}
+	if result.RejectedTotal > len(result.Rejected) {
+		answer.RejectedTotal = result.RejectedTotal
 	}
-	refuse := problem.Write
-	if p, ok := c.Get(protocolKey).(*protocol); ok {
-		refuse = p.refuse
-	}
-	if err := refuse(c.Response(), reason, id); err != nil {
-		s.deps.Logger.Debug("answer not sent", "request_id", id, "err", err)
-	}
+	return c.JSON(http.StatusAccepted, answer)
 }

@@ -1,7 +1,9 @@
 package ingest
 
 import (
+	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/logboom/logboom/pkg/decode"
@@ -9,53 +11,45 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// maxSectionBytes is where a body's rows are cut into another section, so that
-// no message outgrows the queue: 512 KiB is where one disk sync serves most
-// bytes, and a single record of the largest size still fits beside it.
-const maxSectionBytes = 512 << 10
+const (
+	// maxSectionBytes is where a body's rows continue in another section, so that
+	// no message is too large for the queue. At 512 KiB one disk sync serves most
+	// bytes, and a record of the largest size still fits beside it.
+	maxSectionBytes = 512 << 10
 
-// keptBytes is the largest buffer that goes back into the pool; what a huge
-// body needed is given back to the runtime instead.
-const keptBytes = 1 << 20
+	// keptBytes is the largest buffer that is reused. Larger ones are freed.
+	keptBytes = 1 << 20
+)
 
-// request is the scratch memory of one request, reused by later ones: body,
-// rows and answer live in it until the request is answered.
+// request is the memory that one request uses: body, rows and answer. Later
+// requests reuse it.
 type request struct {
 	identity project.Identity
 	budget   *budget
 	reserved int64 // of the budget
 	decoder  *decode.Decoder
 	body     []byte
-	batches  []*record.Batch // one a section; only the first used are of this request
+	batches  []*record.Batch // one a section; only the first used belong to this request
 	used     int
 	encoded  []byte
 	sections [][]byte
 	answer   []byte
 	kind     record.Kind
-	notify   bool  // an event wants people told
+	notify   bool  // an event asks for a notification
 	size     int64 // bytes of text in the records, as quotas count them
 }
 
-func newRequest(limits decode.Limits, b *budget) *request {
-	r := &request{budget: b, decoder: decode.NewDecoder(limits)}
-	r.decoder.Reserve(r.reserve)
-	return r
-}
-
-// take is a request's scratch memory, from the pool.
-func (s *Server) take(p *protocol, identity project.Identity) *request {
+// newRequest takes a request's memory from the pool.
+func (s *Server) newRequest(p *protocol, identity project.Identity) *request {
 	r := p.requests.Get().(*request)
-	r.kind, r.identity = record.KindLog, identity
-	if p.kind == record.KindEvent {
-		r.kind = record.KindEvent
-	}
+	r.kind, r.identity = p.kind, identity
 	r.used, r.notify, r.size = 0, false, 0
 	return r
 }
 
-// give returns the scratch memory, unless a huge body blew it up.
-func (s *Server) give(p *protocol, r *request) {
-	s.budget.give(r.reserved)
+// release returns the memory to the pool, unless a large body made it too large.
+func (s *Server) release(p *protocol, r *request) {
+	s.budget.release(r.reserved)
 	r.reserved = 0
 	if cap(r.body) > keptBytes || cap(r.encoded) > keptBytes || len(r.batches) > 2 {
 		return
@@ -63,8 +57,7 @@ func (s *Server) give(p *protocol, r *request) {
 	p.requests.Put(r)
 }
 
-// read is the request's body, decompressed; valid until the request is given
-// back.
+// read returns the request's decompressed body, which is valid until release.
 func (r *request) read(req *http.Request) ([]byte, error) {
 	body, err := r.decoder.ReadBody(r.body[:0], req.Body, req.Header.Get("Content-Encoding"))
 	if err != nil {
@@ -85,7 +78,8 @@ func (r *request) decodeEvents(_ *http.Request, body []byte, now time.Time) deco
 }
 
 func (r *request) defaults(now time.Time) decode.Defaults {
-	return decode.Defaults{Now: now, Application: r.identity.TokenName, Oldest: now.Add(-retention(r.identity)), StderrAs: r.identity.StderrAs}
+	retention := time.Duration(r.identity.RetentionDays) * 24 * time.Hour
+	return decode.Defaults{Now: now, Application: r.identity.TokenName, Oldest: now.Add(-retention), StderrAs: r.identity.StderrAs}
 }
 
 func (r *request) addLog(l *record.Log) {
@@ -101,8 +95,8 @@ func (r *request) addEvent(e *record.Event) {
 	r.batch(size).AppendEvent(e)
 }
 
-// batch is where the next record of the size goes: the last section, or a new
-// one where that would outgrow its bound.
+// batch returns the batch for the next record of this size: that of the last
+// section, or of a new one if the last would become too large.
 func (r *request) batch(size int) *record.Batch {
 	if r.used > 0 {
 		last := r.batches[r.used-1]
@@ -119,8 +113,8 @@ func (r *request) batch(size int) *record.Batch {
 	return next
 }
 
-// parts is the request's records in the queue's form, a section each; valid
-// until the request is given back.
+// parts returns the request's records as the queue stores them, one part a
+// section. They are valid until release.
 func (r *request) parts() [][]byte {
 	r.encoded, r.sections = r.encoded[:0], r.sections[:0]
 	ends := make([]int, 0, 8)
@@ -134,4 +128,44 @@ func (r *request) parts() [][]byte {
 		start = end
 	}
 	return r.sections
+}
+
+// errBusy means that the requests in progress hold as much memory as they may.
+var errBusy = errors.New("the server has no memory for another body now")
+
+// bodyWeight is how many bytes a request holds for each byte of its body: the
+// body itself, and the rows made of it.
+const bodyWeight = 2
+
+// budget bounds the memory of all requests together, so that many large bodies
+// at once are refused instead of ending the process.
+type budget struct {
+	limit int64
+	held  atomic.Int64
+}
+
+// newBudget returns a budget for bodies of limit bytes. It has room for one byte
+// more, so that a body of more than limit bytes is refused as too large, and not
+// with the advice to try again.
+func newBudget(limit int64) *budget { return &budget{limit: limit + bodyWeight} }
+
+// reserve reports whether there is room, and takes it.
+func (b *budget) reserve(bytes int64) bool {
+	if b.held.Add(bytes) <= b.limit {
+		return true
+	}
+	b.held.Add(-bytes)
+	return false
+}
+
+func (b *budget) release(bytes int64) { b.held.Add(-bytes) }
+
+// reserve takes memory for a growing body. release returns it.
+func (r *request) reserve(bytes int) error {
+	n := int64(bytes) * bodyWeight
+	if !r.budget.reserve(n) {
+		return errBusy
+	}
+	r.reserved += n
+	return nil
 }

@@ -1,9 +1,9 @@
-// Package problem is the form of an error's answer, RFC 9457's
+// Package problem writes the body of an error answer: RFC 9457's
 // application/problem+json with a stable code, the same from every service.
 //
-// Each service decides in one function of its own which error is which
-// problem. What a newcomer would get wrong: a problem goes to whoever sent the
-// request, so it holds no token, no payload and no address of an engine.
+// Each service has one function that turns errors into problems. A newcomer might
+// forget that a problem goes to the client: it must not contain a token, a
+// payload or the address of an engine.
 package problem
 
 import (
@@ -16,9 +16,8 @@ import (
 // ContentType is the media type of a problem.
 const ContentType = "application/problem+json"
 
-// Problem is what went wrong. Index and Offset are there where an entry of the
-// body is at fault, Field where a parameter or field is, Quota where one is
-// spent.
+// Problem describes an error. Index and Offset are set if an entry of the body is
+// invalid, Field if a parameter or field is, and Quota if one is exceeded.
 type Problem struct {
 	Status     int           `json:"status"`
 	Code       string        `json:"code"`
@@ -26,12 +25,12 @@ type Problem struct {
 	Field      string        `json:"field,omitempty"`
 	Index      *int          `json:"index,omitempty"`
 	Offset     *int64        `json:"offset,omitempty"`
-	*Quota                   // nil: none is spent
+	*Quota                   // nil: no quota is exceeded
 	RetryAfter time.Duration `json:"-"` // 0: no such header; sent in whole seconds, at least one
 }
 
-// Quota is which quota is spent and when it is there again. Limit and
-// Remaining are in the quota's own unit; they are sent as RateLimit-* headers.
+// Quota names the exceeded quota and when it resets. Limit and Remaining are in
+// the quota's own unit; they are also sent as RateLimit-* headers.
 type Quota struct {
 	Name      string    `json:"quota"`
 	Limit     int64     `json:"limit"`
@@ -39,20 +38,7 @@ type Quota struct {
 	Reset     time.Time `json:"reset"`
 }
 
-// setHeader adds the three headers of rate limits. Reset is in seconds from
-// now, as Retry-After is.
-func (q *Quota) setHeader(header http.Header, wait time.Duration) {
-	header.Set("RateLimit-Limit", strconv.FormatInt(q.Limit, 10))
-	header.Set("RateLimit-Remaining", strconv.FormatInt(max(0, q.Remaining), 10))
-	header.Set("RateLimit-Reset", strconv.Itoa(seconds(wait)))
-}
-
-// seconds is a wait in whole seconds, rounded up, at least one.
-func seconds(wait time.Duration) int {
-	return max(1, int((wait+time.Second-1)/time.Second))
-}
-
-// document adds what the standard asks for and what finds the request again.
+// document adds the members that the standard requires, and the request's id.
 type document struct {
 	Type  string `json:"type"`
 	Title string `json:"title"`
@@ -60,33 +46,40 @@ type document struct {
 	RequestID string `json:"request_id"`
 }
 
-// OfRoute is the problem of a request that met no route: the router's own
-// status says whether the path is unknown or only the method.
+// OfRoute returns the problem of a request that matched no route. The router's
+// status says whether the path or only the method is unknown.
 func OfRoute(status int) Problem {
 	if status == http.StatusMethodNotAllowed {
-		return Problem{Status: status, Code: "method_not_allowed", Detail: "the route does not take this method"}
+		return Problem{Status: status, Code: "method_not_allowed", Detail: "the route does not accept this method"}
 	}
 	return Problem{Status: http.StatusNotFound, Code: "not_found", Detail: "no such route"}
 }
 
-// Write answers with the problem. Its error is the connection's.
+// SetHeaders sets the headers of the answer, except Content-Type.
+func (p *Problem) SetHeaders(header http.Header) {
+	header.Set("Cache-Control", "no-store")
+	wait := strconv.Itoa(max(1, int((p.RetryAfter+time.Second-1)/time.Second)))
+	if p.RetryAfter > 0 {
+		header.Set("Retry-After", wait)
+	}
+	if p.Quota != nil {
+		header.Set("RateLimit-Limit", strconv.FormatInt(p.Limit, 10))
+		header.Set("RateLimit-Remaining", strconv.FormatInt(max(0, p.Remaining), 10))
+		header.Set("RateLimit-Reset", wait) // seconds from now, like Retry-After
+	}
+	if p.Status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
+}
+
+// Write answers with the problem. Its error is that of the connection.
 func Write(w http.ResponseWriter, p Problem, requestID string) error {
 	body, err := json.Marshal(document{Type: "about:blank", Title: http.StatusText(p.Status), Problem: p, RequestID: requestID})
 	if err != nil {
 		return err
 	}
-	header := w.Header()
-	header.Set("Content-Type", ContentType)
-	header.Set("Cache-Control", "no-store")
-	if p.RetryAfter > 0 {
-		header.Set("Retry-After", strconv.Itoa(seconds(p.RetryAfter)))
-	}
-	if p.Quota != nil {
-		p.Quota.setHeader(header, p.RetryAfter)
-	}
-	if p.Status == http.StatusUnauthorized {
-		header.Set("WWW-Authenticate", "Bearer")
-	}
+	p.SetHeaders(w.Header())
+	w.Header().Set("Content-Type", ContentType)
 	w.WriteHeader(p.Status)
 	_, err = w.Write(append(body, '\n'))
 	return err
