@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/logboom/logboom/pkg/kv"
 	"github.com/logboom/logboom/pkg/project"
 )
 
@@ -36,22 +36,14 @@ const (
 // that nobody erases. As long as the project exists, the deletion has no
 // effect.
 type Deletions struct {
-	kv jetstream.KeyValue
+	bucket *kv.Bucket
 }
 
 // OpenDeletions opens the bucket and creates it if it is missing. Any number of
 // processes may do so at the same time.
 func OpenDeletions(ctx context.Context, js jetstream.JetStream, replicas int) (*Deletions, error) {
-	kv, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: deletionsBucket, Storage: jetstream.FileStorage, Replicas: max(1, replicas), MaxBytes: deletionsBytes,
-	})
-	if errors.Is(err, jetstream.ErrBucketExists) {
-		kv, err = js.KeyValue(ctx, deletionsBucket)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w: %w", deletionsBucket, project.ErrUnavailable, err)
-	}
-	return &Deletions{kv}, nil
+	bucket, err := kv.Open(ctx, js, kv.Config{Name: deletionsBucket, MaxBytes: deletionsBytes, Replicas: replicas})
+	return &Deletions{bucket}, err
 }
 
 // deletionKey returns a digest, since an ID has characters that a key may not
@@ -64,47 +56,33 @@ func deletionKey(projectID string) string {
 // Add stores that the rows of the project are to be erased. Adding a project
 // again starts its deletion again.
 func (d *Deletions) Add(ctx context.Context, projectID string) error {
-	document, err := json.Marshal(Deletion{ProjectID: projectID, Added: time.Now().UTC()})
-	if err != nil {
-		return err
-	}
-	if _, err := d.kv.Put(ctx, deletionKey(projectID), document); err != nil {
-		return fmt.Errorf("add deletion of %s: %w: %w", projectID, project.ErrUnavailable, err)
-	}
-	return nil
+	_, err := d.bucket.Put(ctx, deletionKey(projectID), Deletion{ProjectID: projectID, Added: time.Now().UTC()})
+	return err
 }
 
 // List returns the deletions that are not finished.
 func (d *Deletions) List(ctx context.Context) ([]Deletion, error) {
-	var list []Deletion
-	keys, err := d.kv.Keys(ctx)
-	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
-		return nil, fmt.Errorf("list deletions: %w: %w", project.ErrUnavailable, err)
+	entries, err := d.bucket.List(ctx)
+	if err != nil {
+		return nil, err
 	}
-	for _, key := range keys {
-		entry, err := d.kv.Get(ctx, key)
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			continue // another process has removed it
+	list := make([]Deletion, len(entries))
+	for i, entry := range entries {
+		if err := entry.Decode(&list[i]); err != nil {
+			return nil, fmt.Errorf("deletions: %w", err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read deletion: %w: %w", project.ErrUnavailable, err)
-		}
-		deletion := Deletion{Revision: entry.Revision()}
-		if err := json.Unmarshal(entry.Value(), &deletion); err != nil {
-			return nil, fmt.Errorf("read deletion %s: %w", key, err)
-		}
-		list = append(list, deletion)
+		list[i].Revision = entry.Revision
 	}
 	return list, nil
 }
 
 // Remove removes a finished deletion, unless its project was added again since.
 func (d *Deletions) Remove(ctx context.Context, deletion Deletion) error {
-	err := d.kv.Purge(ctx, deletionKey(deletion.ProjectID), jetstream.LastRevision(deletion.Revision))
-	if err != nil && !errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
-		return fmt.Errorf("remove deletion of %s: %w: %w", deletion.ProjectID, project.ErrUnavailable, err)
+	err := d.bucket.Delete(ctx, deletionKey(deletion.ProjectID), deletion.Revision)
+	if errors.Is(err, kv.ErrChanged) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // Eraser deletes every row of a project: logs, events, usage and deliveries.

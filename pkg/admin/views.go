@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
+	"github.com/logboom/logboom/pkg/kv"
 	"github.com/logboom/logboom/pkg/project"
 )
 
@@ -39,30 +39,16 @@ type View struct {
 // person and project. A document is changed by compare-and-swap, because a
 // person may have two tabs.
 type Views struct {
-	kv jetstream.KeyValue
+	bucket *kv.Bucket
 }
 
 // OpenViews opens the bucket and creates it if it is missing. Any number of
 // processes may do so at the same time.
 func OpenViews(ctx context.Context, js jetstream.JetStream, replicas int) (*Views, error) {
-	kv, err := js.KeyValue(ctx, viewsBucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: viewsBucket, Description: "saved views", History: 1, MaxBytes: viewsBytes,
-			MaxValueSize: maxViewsBytes, Storage: jetstream.FileStorage, Replicas: max(1, replicas),
-		})
-	}
-	if errors.Is(err, jetstream.ErrBucketExists) {
-		kv, err = js.KeyValue(ctx, viewsBucket)
-	}
-	if err != nil {
-		return nil, viewsUnavailable("open", err)
-	}
-	return &Views{kv}, nil
-}
-
-func viewsUnavailable(doing string, err error) error {
-	return fmt.Errorf("saved views: %s: %w: %w", doing, project.ErrUnavailable, err)
+	bucket, err := kv.Open(ctx, js, kv.Config{
+		Name: viewsBucket, Description: "saved views", MaxBytes: viewsBytes, MaxValueBytes: maxViewsBytes, Replicas: replicas,
+	})
+	return &Views{bucket}, err
 }
 
 // viewsKey names a person's document without their address in it.
@@ -73,18 +59,18 @@ func viewsKey(projectID, person string) string {
 
 // load returns the document and its revision, 0 if there is none.
 func (v *Views) load(ctx context.Context, key string) ([]View, uint64, error) {
-	entry, err := v.kv.Get(ctx, key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	entry, err := v.bucket.Get(ctx, key)
+	if errors.Is(err, kv.ErrNotFound) {
 		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, 0, viewsUnavailable("load", err)
+		return nil, 0, err
 	}
 	var list []View
-	if err := json.Unmarshal(entry.Value(), &list); err != nil {
-		return nil, 0, fmt.Errorf("saved views: load: %w", err)
+	if err := entry.Decode(&list); err != nil {
+		return nil, 0, fmt.Errorf("saved views: %w", err)
 	}
-	return list, entry.Revision(), nil
+	return list, entry.Revision, nil
 }
 
 // List returns the person's views of the project, by name.
@@ -121,33 +107,20 @@ func (v *Views) Delete(ctx context.Context, projectID, person, id string) error 
 
 // change stores a document as the function makes it from the current one.
 func (v *Views) change(ctx context.Context, key string, with func([]View) ([]View, error)) error {
-	var err error
+	var swapped error
 	for range viewTries {
-		var list []View
-		var revision uint64
-		if list, revision, err = v.load(ctx, key); err != nil {
+		list, revision, err := v.load(ctx, key)
+		if err != nil {
 			return err
 		}
 		if list, err = with(list); err != nil {
 			return err
 		}
-		text, err := json.Marshal(list)
-		if err != nil {
-			return err
-		}
-		if revision == 0 {
-			_, err = v.kv.Create(ctx, key, text)
-		} else {
-			_, err = v.kv.Update(ctx, key, text, revision)
-		}
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, jetstream.ErrKeyExists) {
-			return viewsUnavailable("store", err)
+		if _, swapped = v.bucket.Swap(ctx, key, list, revision); !errors.Is(swapped, kv.ErrChanged) {
+			return swapped
 		}
 	}
-	return viewsUnavailable("store", errors.New("other changes came first"))
+	return fmt.Errorf("saved views: other changes came first: %w: %w", kv.ErrUnavailable, swapped)
 }
 
 // Views returns the views that the caller saved in the project, by name.

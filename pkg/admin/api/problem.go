@@ -10,6 +10,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/kv"
 	"github.com/logboom/logboom/pkg/problem"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/query"
@@ -117,7 +118,7 @@ func serverProblem(err error) problem.Problem {
 	switch {
 	case errors.Is(err, telemetry.ErrPanic):
 		return problem.Problem{Status: http.StatusInternalServerError, Code: "internal_error", Detail: "the request could not be handled"}
-	case errors.Is(err, project.ErrUnavailable):
+	case errors.Is(err, project.ErrUnavailable), errors.Is(err, kv.ErrUnavailable):
 		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "queue_unavailable", Detail: "projects and keys could not be read or changed", RetryAfter: retryAfter}
 	case errors.Is(err, project.ErrNoKey):
 		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "secret_key_missing", Detail: "webhook addresses are stored encrypted, and the server has no key for them: set LOGBOOM_SECRET_KEY"}

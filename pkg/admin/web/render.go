@@ -21,6 +21,7 @@ import (
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/kv"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
@@ -326,7 +327,7 @@ func serverRefusal(err error) refusal {
 		return refusal{http.StatusServiceUnavailable, "sign_in_busy", "Too many people sign in at once", "Your password was not checked. Try again in a few seconds."}
 	case errors.Is(err, project.ErrNoKey):
 		return refusal{http.StatusServiceUnavailable, "secret_key_missing", "Webhook addresses cannot be decrypted", "They are stored encrypted, and the server has no key for them: set LOGBOOM_SECRET_KEY and restart it."}
-	case errors.Is(err, project.ErrUnavailable):
+	case errors.Is(err, project.ErrUnavailable), errors.Is(err, kv.ErrUnavailable):
 		return refusal{http.StatusServiceUnavailable, "queue_unavailable", "Projects could not be read or changed", "The queue that stores them does not answer. Try again in a few seconds."}
 	case errors.Is(err, clickhouse.ErrTooExpensive), errors.Is(err, context.DeadlineExceeded):
 		return refusal{http.StatusServiceUnavailable, "query_timeout", "The query took too long", "Choose a shorter time, or try again."}
