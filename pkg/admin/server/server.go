@@ -82,7 +82,7 @@ func Start(ctx context.Context, p *telemetry.Process, settings config.Admin, def
 	if err := server.service.OfferSetup(ctx); err != nil {
 		return nil, err
 	}
-	p.Logger.Info("admin port opened", "addr", listener.Addr().String())
+	p.Logger.Info("admin port open", "addr", listener.Addr().String())
 	p.Health.Add("clickhouse", conn.Client.Ping)
 	p.Go("admin", func(ctx context.Context) error { return server.run(ctx, listener) })
 	return listener.Addr(), nil

@@ -76,7 +76,7 @@ func TestTokenIsShownOnceAndRevokedByItsName(t *testing.T) {
 			label := "shop web " + l.name
 			b.visit("/projects/demo/settings/tokens")
 			b.fill("#name", label)
-			b.click(".make button", "This is the only time that it is shown.")
+			b.click(".make button", "Copy it now: it is not shown again.")
 			token := b.value(`document.querySelector("#secret").value`)
 			b.picture("settings-tokens")
 			b.check("tokens")
@@ -84,7 +84,7 @@ func TestTokenIsShownOnceAndRevokedByItsName(t *testing.T) {
 			if status := b.site.post(t, "/v1/logs/demo", token, `{"data":"hello"}`); status != http.StatusAccepted {
 				t.Fatalf("the new token: answer %d", status)
 			}
-			b.await("This is the only time that it is shown.")
+			b.await("Copy it now: it is not shown again.")
 			b.leave("reload", chromedp.Reload())
 			b.await(label)
 			if strings.Contains(b.seen(), token) {
@@ -142,12 +142,12 @@ func TestAdministratorLooksAfterAccess(t *testing.T) {
 			b.fill("#email", email)
 			b.fill("#password", "a password of theirs")
 			b.fill("#projects", "demo")
-			b.click("form[action='/installation/users'] button", "The user may sign in now.")
+			b.click("form[action='/installation/users'] button", "The user can sign in now.")
 			b.picture("users")
 			b.check("users")
 			b.visit("/installation/keys")
 			b.fill("#name", "nightly report "+l.name)
-			b.click(".card-foot button", "This is the only time that it is shown.")
+			b.click(".card-foot button", "Copy it now: it is not shown again.")
 			b.check("API keys")
 			b.visit("/installation/audit")
 			b.await("made an API key")
@@ -238,7 +238,7 @@ func TestKeysLeadThroughThePages(t *testing.T) {
 	b.visit("/account")
 	b.check("account")
 	b.do("switch single keys off", chromedp.Click(chromedp.CSS("input[name=keys]")))
-	b.click("main .card-foot button", "Your choice is kept")
+	b.click("main .card-foot button", "Your choices are stored")
 	b.do("watch the keys", script(`addEventListener("keydown", (event) => { document.body.dataset.taken = event.defaultPrevented })`))
 	b.do("press g p", keys("g", "p"))
 	if taken := b.value(`document.body.dataset.taken`); taken != "false" {

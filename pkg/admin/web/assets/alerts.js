@@ -1,5 +1,5 @@
-// Sends a test message and shows what the chat service answered, as text.
-const headlines = { delivered: "The message was delivered", failed: "The service did not take the message", refused: "The message was not sent" };
+// Sends a test message and shows the answer of the chat service as text.
+const headlines = { delivered: "The message was delivered", failed: "The service refused the message", refused: "The message was not sent" };
 
 for (const box of document.querySelectorAll("[data-test]")) {
   const button = box.querySelector("[data-test-send]");
@@ -27,10 +27,10 @@ async function send(address) {
 }
 
 function part(name, className, text) {
-  const made = document.createElement(name);
-  made.className = className;
-  made.textContent = text;
-  return made;
+  const element = document.createElement(name);
+  element.className = className;
+  element.textContent = text;
+  return element;
 }
 
 function show(place, answer, elapsed) {

@@ -1,4 +1,5 @@
-// What every page does: theme, keys, dialogs, copying, forms that are sent once.
+// What every page does: theme, keyboard, dialogs, copying, and forms that are
+// sent only once.
 import "./theme.js";
 import "./keys.js";
 import "./dialog.js";

@@ -1,12 +1,12 @@
-// Copying, and what belongs to secrets that are shown once.
+// Copies text, and handles secrets that are shown once.
 import { toast } from "./toast.js";
 
-export async function copy(text, said) {
+export async function copy(text, message) {
   try {
     await navigator.clipboard.writeText(text);
-    toast(said);
+    toast(message);
   } catch {
-    toast("This browser does not let pages copy: select the text and copy it");
+    toast("This browser does not allow copying: select the text and copy it");
   }
 }
 
@@ -21,11 +21,11 @@ for (const button of document.querySelectorAll("[data-copy-link]")) {
   button.addEventListener("click", () => copy(location.origin + button.dataset.copyLink, button.dataset.copied));
 }
 
-// A page that answers a form is not asked for again by reloading: that would
-// make another token.
+// Reloading a page that answers a form would send the form again and create
+// another token.
 if (document.querySelector("[data-once]")) history.replaceState(null, "", location.pathname);
 
-// Done is off until the secret is stored.
+// The link Done is disabled until the person has stored the secret.
 for (const box of document.querySelectorAll("[data-stored]")) {
   const done = box.closest("section").querySelector("[data-done]");
   const update = () => {

@@ -1,7 +1,7 @@
-// Questions before something is gone for good. A link with data-dialog leads to
-// a page that asks; with script the same is asked here. Its data fill the
-// dialog's parts, and the form is sent to where the link leads, or to
-// data-post. What must be typed is in data-name.
+// Asks for confirmation before something is deleted for good. A link with
+// data-dialog leads to a page that asks; with script, this dialog asks instead.
+// The link's data attributes fill the dialog. The form is sent to the link's
+// address, or to data-post. The text that must be typed is in data-name.
 for (const link of document.querySelectorAll("[data-dialog]")) {
   link.addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -1,4 +1,4 @@
-// Making elements without parsing anything.
+// Creates elements without parsing HTML.
 const sprite = document.querySelector("use")?.getAttribute("href").replace(/#.*/, "") ?? "";
 
 export function make(name, properties = {}, ...children) {
@@ -21,7 +21,8 @@ export function icon(name) {
   return svg;
 }
 
-// iconButton is a button that shows a picture or a sign and says its name.
+// iconButton creates a button that shows an icon or a character, with a name for
+// screen readers.
 export function iconButton(sign, name, act) {
   const button = make("button", { type: "button", className: "ib", title: name });
   button.setAttribute("aria-label", name);

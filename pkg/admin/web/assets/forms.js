@@ -1,5 +1,5 @@
-// A form is sent once: its button is busy until the next page is there. Pages
-// that the browser brings back from memory are fresh again.
+// A form is sent once: its button is busy until the next page is loaded. On a
+// page that the browser restores from memory, forms can be sent again.
 for (const form of document.querySelectorAll("form[data-busy]")) {
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) {

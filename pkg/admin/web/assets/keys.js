@@ -1,13 +1,13 @@
-// The keyboard: single keys and sequences, outside of fields only. Elements
-// name their own keys (data-key="g p" is clicked, data-key-focus="/" is
-// focused); pages add others with bind.
+// Keyboard shortcuts: single keys and sequences, outside of input fields.
+// Elements name their own keys: data-key="g p" clicks the element, and
+// data-key-focus="/" focuses it. Pages add others with bind.
 const bound = new Map();
-const sequenceTime = 1200;
-let begun = "";
-let begunAt = 0;
+const sequenceTime = 1200; // ms
+let first = ""; // key of a sequence
+let firstAt = 0;
 
-// bind has the keys, such as "j" or "g l", call the function. The text is for
-// the list of keys.
+// bind calls the function on the keys, such as "j" or "g l". The text is for the
+// list of shortcuts.
 export function bind(keys, text, act) { bound.set(keys, { text, act }); }
 
 export function isTyping(target) {
@@ -24,7 +24,7 @@ for (const element of document.querySelectorAll("[data-key]")) {
 for (const element of document.querySelectorAll("[data-key-focus]")) {
   bind(element.dataset.keyFocus, nameOf(element), () => { element.focus(); element.select?.(); });
 }
-bind("?", "All keys", showAll);
+bind("?", "Show all shortcuts", showAll);
 
 function showAll() {
   document.getElementById("all-keys")?.remove();
@@ -36,7 +36,7 @@ function showAll() {
   body.className = "modal-body";
   const title = document.createElement("h2");
   title.id = "all-keys-title";
-  title.textContent = "Keys of this page";
+  title.textContent = "Shortcuts on this page";
   const list = document.createElement("dl");
   list.className = "keys-list";
   for (const [keys, { text }] of bound) {
@@ -67,9 +67,9 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (document.documentElement.dataset.keys === "off" || isTyping(event.target)) return;
   if (document.querySelector("dialog[open]")) return;
-  const fresh = event.timeStamp - begunAt < sequenceTime;
-  const keys = begun && fresh ? `${begun} ${event.key}` : event.key;
-  begun = "";
+  const inTime = event.timeStamp - firstAt < sequenceTime;
+  const keys = first && inTime ? `${first} ${event.key}` : event.key;
+  first = "";
   const found = bound.get(keys) || bound.get(event.key);
   if (found) {
     event.preventDefault();
@@ -77,12 +77,12 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if ([...bound.keys()].some((known) => known.startsWith(`${event.key} `))) {
-    begun = event.key;
-    begunAt = event.timeStamp;
+    first = event.key;
+    firstAt = event.timeStamp;
   }
 });
 
-// Menus close by Escape and by a click beside them.
+// Menus close on Escape and on a click outside.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   for (const open of document.querySelectorAll("details.drop[open]")) {

@@ -1,5 +1,5 @@
-// The project switcher: the link to the list becomes a list in place.
-const most = 1000;
+// The project switcher: opens a list in place of the page with the projects.
+const limit = 1000;
 
 for (const link of document.querySelectorAll("[data-switcher]")) {
   link.setAttribute("aria-haspopup", "listbox");
@@ -15,7 +15,7 @@ async function toggle(link) {
   if (old) return close(old, link);
   let names;
   try {
-    const answer = await fetch(`/api/v1/projects?limit=${most}`);
+    const answer = await fetch(`/api/v1/projects?limit=${limit}`);
     if (!answer.ok) throw new Error(`answer ${answer.status}`);
     names = (await answer.json()).projects.map((one) => one.name);
   } catch {

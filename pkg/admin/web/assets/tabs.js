@@ -1,11 +1,11 @@
-// Tabs by arrow keys. Without script all panels are there, one below the other.
+// Tabs, also by arrow keys. Without script, all panels are shown.
 for (const box of document.querySelectorAll("[data-tabs]")) {
   const tabs = [...box.querySelectorAll("[role=tab]")];
-  const show = (chosen) => {
+  const show = (selected) => {
     for (const tab of tabs) {
-      tab.setAttribute("aria-selected", String(tab === chosen));
-      tab.tabIndex = tab === chosen ? 0 : -1;
-      document.getElementById(tab.getAttribute("aria-controls")).hidden = tab !== chosen;
+      tab.setAttribute("aria-selected", String(tab === selected));
+      tab.tabIndex = tab === selected ? 0 : -1;
+      document.getElementById(tab.getAttribute("aria-controls")).hidden = tab !== selected;
     }
   };
   const steps = { ArrowRight: 1, ArrowLeft: -1 };

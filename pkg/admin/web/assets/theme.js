@@ -1,4 +1,4 @@
-// The switch between light and dark, at once and without a new page.
+// Switches between light and dark without loading a page.
 const root = document.documentElement;
 const year = 365 * 24 * 60 * 60;
 

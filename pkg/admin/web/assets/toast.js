@@ -1,4 +1,5 @@
-// A word that goes by itself; for what was copied, and nothing that matters.
+// A short message that disappears after two seconds. Only for what does not
+// matter if it is missed, such as "copied".
 let timer;
 
 export function toast(text) {
