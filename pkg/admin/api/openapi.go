@@ -13,9 +13,9 @@ import (
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
-// openAPI is an OpenAPI 3.1 document, as far as this API needs one. It is made
-// of the route table and of the Go types that are answered, so that it cannot
-// say anything else than they do.
+// openAPI is an OpenAPI 3.1 document, with the parts that this API needs. It is
+// made from the route table and the Go types of the answers, so that it cannot
+// differ from them.
 type openAPI struct {
 	OpenAPI    string                          `json:"openapi"`
 	Info       info                            `json:"info"`
@@ -76,7 +76,7 @@ const keyScheme = "apiKey" // the name of the one security scheme
 
 func (a *API) openAPI(r *request) error { return r.JSON(http.StatusOK, a.description) }
 
-// describe makes the document of the route table.
+// describe returns the document for the route table.
 func describe(routes []route) openAPI {
 	schemas := schemas{}
 	d := openAPI{
@@ -99,7 +99,7 @@ func describe(routes []route) openAPI {
 	return d
 }
 
-// template spells a route's path as OpenAPI does: {project} for :project.
+// template returns a route's path in the form of OpenAPI: {project} for :project.
 func template(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
@@ -118,14 +118,14 @@ func (s schemas) operation(r route) operation {
 		Parameters:  parametersOf(r),
 		Responses:   map[string]response{},
 	}
-	good := response{Description: http.StatusText(r.status)}
+	success := response{Description: http.StatusText(r.status), Content: map[string]mediaType{}}
 	if r.answer != nil {
-		good.Content = map[string]mediaType{"application/json": {Schema: s.of(r.answer)}}
+		success.Content["application/json"] = mediaType{Schema: s.of(r.answer)}
 	}
 	for _, media := range r.media {
-		good.Content = withMedia(good.Content, media)
+		success.Content[media] = mediaType{Schema: schema{Type: "string"}}
 	}
-	o.Responses[strconv.Itoa(r.status)] = good
+	o.Responses[strconv.Itoa(r.status)] = success
 	for _, status := range r.problems() {
 		o.Responses[strconv.Itoa(status)] = response{
 			Description: http.StatusText(status),
@@ -133,7 +133,7 @@ func (s schemas) operation(r route) operation {
 		}
 	}
 	if r.body != nil {
-		o.RequestBody = &requestBody{Required: true, Content: map[string]mediaType{"application/json": {Schema: s.sent(r)}}}
+		o.RequestBody = &requestBody{Required: true, Content: map[string]mediaType{"application/json": {Schema: s.body(r)}}}
 	}
 	if r.access() == admin.Anyone {
 		o.Security = &[]map[string][]string{}
@@ -141,24 +141,14 @@ func (s schemas) operation(r route) operation {
 	return o
 }
 
-// withMedia adds a media type whose text is described in words.
-func withMedia(content map[string]mediaType, media string) map[string]mediaType {
-	if content == nil {
-		content = map[string]mediaType{}
-	}
-	content[media] = mediaType{Schema: schema{Type: "string"}}
-	return content
-}
-
-// sent describes a route's body, which needs fewer fields than an answer has.
-func (s schemas) sent(r route) schema {
-	name := strings.TrimPrefix(s.of(r.body).Ref, schemaRoot)
-	described := s[name]
+// body describes a route's body, which may leave out fields that an answer has.
+func (s schemas) body(r route) schema {
+	described := s[strings.TrimPrefix(s.of(r.body).Ref, schemaRoot)]
 	described.Required = r.required
 	return described
 }
 
-// problems are the statuses of the route's refusals.
+// problems returns the statuses of the route's problems.
 func (r route) problems() []int {
 	statuses := append([]int{http.StatusInternalServerError}, r.refuses...)
 	if r.access() != admin.Anyone {
@@ -195,8 +185,8 @@ func parametersOf(r route) []parameter {
 	return list
 }
 
-// parameterNote says what a parameter of the path or query is, once for all
-// routes that take it.
+// parameterNote describes a parameter of the path or query, for all routes that
+// have it.
 func parameterNote(name string) string {
 	switch name {
 	case "project":
@@ -206,29 +196,29 @@ func parameterNote(name string) string {
 	case "id":
 		return "The ID of the dead letter, or of the log."
 	case "from":
-		return "The begin, included: RFC 3339 or the epoch in s, ms, us or ns."
+		return "The beginning, included: RFC 3339, or the epoch in s, ms, us or ns."
 	case "to":
-		return "The end, not included: as from."
+		return "The end, not included, in the same form as from."
 	case "q":
 		return "A query: words, \"text\", /expressions/ and field:value terms; see docs/querying.md."
 	case "state":
 		return "A notification's state: queued, attempt, delivered, failed or coalesced; by default all."
 	case "limit":
-		return "How many a page holds at most: 1 to 1000, by default 100."
+		return "The largest number of items on the page: 1 to 1000, by default 100."
 	case "cursor":
-		return "The next of the page before."
+		return "The field next of the previous page."
 	case "buckets":
-		return "How many equally long ones: 1 to 1000, by default 60."
+		return "The number of buckets, all of the same length: 1 to 1000, by default 60."
 	case "before", "after":
-		return "How many logs on this side: 0 to 500, by default 20."
+		return "The number of logs on this side: 0 to 500, by default 20."
 	case "format":
-		return "ndjson, one JSON object a line, or csv."
+		return "ndjson (one JSON object per line) or csv."
 	}
 	return ""
 }
 
-// schema is a JSON Schema, as far as this API needs one. Type is a string, or
-// several where null is allowed.
+// schema is a JSON Schema, with the parts that this API needs. Type is a string,
+// or several strings if null is allowed.
 type schema struct {
 	Ref                  string            `json:"$ref,omitempty"`
 	Type                 any               `json:"type,omitempty"`
@@ -241,7 +231,7 @@ type schema struct {
 	AdditionalProperties *schema           `json:"additionalProperties,omitempty"`
 }
 
-// schemas are the named ones, each once.
+// schemas are the schemas of structs, by name.
 type schemas map[string]schema
 
 // schemaRoot is where a document keeps its named schemas.
@@ -249,8 +239,8 @@ const schemaRoot = "#/components/schemas/"
 
 func reference(name string) schema { return schema{Ref: schemaRoot + name} }
 
-// of describes the JSON that encoding/json makes of a type. Structs are named
-// by their type.
+// of describes the JSON that encoding/json makes of a type. Structs are described
+// once, under the name of their type.
 func (s schemas) of(t reflect.Type) schema {
 	if t == reflect.TypeFor[time.Time]() {
 		return schema{Type: "string", Format: "date-time"}
@@ -297,13 +287,14 @@ func orNull(one schema) schema {
 	return one
 }
 
-// named describes a struct once, and refers to it from then on.
+// named adds the schema of a struct, if it is missing, and returns a reference to
+// it.
 func (s schemas) named(t reflect.Type) schema {
 	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
 	if _, known := s[name]; known {
 		return reference(name)
 	}
-	s[name] = schema{} // a struct that holds itself finds its name here
+	s[name] = schema{} // for a struct that contains itself
 	notes := fieldNotes()
 	described := schema{Type: "object", Properties: map[string]schema{}}
 	for _, f := range reflect.VisibleFields(t) {
@@ -322,7 +313,7 @@ func (s schemas) named(t reflect.Type) schema {
 	return reference(name)
 }
 
-// addProblem describes what every refusal answers, RFC 9457.
+// addProblem describes the answer to every error, RFC 9457.
 func (s schemas) addProblem() {
 	text, number := schema{Type: "string"}, schema{Type: "integer"}
 	s["Problem"] = schema{
@@ -335,32 +326,32 @@ func (s schemas) addProblem() {
 	}
 }
 
-// fieldNotes explains the fields whose names do not say it all.
+// fieldNotes describes fields whose name is not enough.
 func fieldNotes() map[string]string {
 	return map[string]string{
-		"Project.id":              "What stored rows carry; a project made again under its name has another.",
-		"Project.changed":         "When the settings last were.",
-		"NewToken.token":          "The value, shown in this answer only.",
-		"DeadLetter.reason":       "Why it could not be stored, a short code.",
-		"DeadLetter.stream":       "Where the message was read.",
-		"DeadLetter.seq":          "Its place there; 0: it never was on a stream and cannot be replayed.",
-		"DeadLetter.time":         "When the queue had the message.",
-		"DeadLetter.bytes":        "Of what the message holds, which is not shown.",
-		"DeadLetterPage.next":     "Cursor of the next page; empty: this is the last.",
-		"ReplayedLetter.state":    "replayed: its message is on its stream again, and the letter is gone.",
-		"ProjectPage.next":        "Cursor of the next page; empty: this is the last.",
-		"TokenPage.next":          "Cursor of the next page; empty: this is the last.",
-		"UsageAnswer.hours":       "By the time of receipt, oldest first; hours without records are left out.",
-		"UsageHour.accepted":      "Records that were answered as accepted and have left the queue: stored, or dropped as dead letters.",
+		"Project.id":              "The ID in stored rows. A later project with the same name has another ID.",
+		"Project.changed":         "The time of the last change of the settings.",
+		"NewToken.token":          "The value. Only this answer shows it.",
+		"DeadLetter.reason":       "A short code for why the message could not be stored.",
+		"DeadLetter.stream":       "The stream that the message came from.",
+		"DeadLetter.seq":          "The sequence number in the stream. 0: the message was never on a stream and cannot be replayed.",
+		"DeadLetter.time":         "The time when the queue stored the message.",
+		"DeadLetter.bytes":        "The size of the message, whose content is not shown.",
+		"DeadLetterPage.next":     "Cursor of the next page. Empty on the last page.",
+		"ReplayedLetter.state":    "replayed: the message is on its stream again, and the letter is deleted.",
+		"ProjectPage.next":        "Cursor of the next page. Empty on the last page.",
+		"TokenPage.next":          "Cursor of the next page. Empty on the last page.",
+		"UsageAnswer.hours":       "By the time of receipt, the oldest first. Hours without records are left out.",
+		"UsageHour.accepted":      "Accepted records that have left the queue: stored, or dropped as dead letters.",
 		"UsageHour.stored":        "Logs and events, as counted with their insert.",
-		"UsageHour.dropped":       "Records that were not stored, by reason. rate, daily_records and monthly_bytes were refused for that quota and never accepted, at least so many; others became dead letters.",
+		"UsageHour.dropped":       "Records that were not stored, by reason. For rate, daily_records and monthly_bytes: at least so many records were refused for that quota and never accepted. All others became dead letters.",
 		"UsageAmount.bytes":       "Of the records' text before compression.",
-		"Histogram.seconds":       "How long a bucket is.",
-		"Facets.total":            "Logs in all.",
-		"KeyFacet.count":          "Logs that have the key.",
-		"KeyFacet.many":           "It has too many values to count, so none are listed.",
+		"Histogram.seconds":       "The length of a bucket.",
+		"Facets.total":            "The number of all logs.",
+		"KeyFacet.count":          "The number of logs that have the key.",
+		"KeyFacet.many":           "The key has too many values to count, so that none are listed.",
 		"KeyFacet.values":         "The ten most frequent values.",
-		"LogContext.before":       "The oldest first; of the same application and host.",
-		"Settings.retention_days": "How long what is sent from now on is kept: 1 to 3650.",
+		"LogContext.before":       "Logs of the same application and host, the oldest first.",
+		"Settings.retention_days": "How many days records that are sent from now on are stored: 1 to 3650.",
 	}
 }
