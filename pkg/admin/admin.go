@@ -23,6 +23,9 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
+	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/webhook"
 )
 
 // Config is for operators.
@@ -52,13 +55,13 @@ type Deps struct {
 	Eraser    Eraser
 	Deletions *Deletions
 
-	Counters Counters
+	Counters quota.Limiter
 	Defaults project.Quotas // of projects that set none
 
-	Queue      Queue
+	Queue      *stream.Overview
 	Letters    Letters
-	Webhooks   Webhooks
-	Signatures Signatures
+	Webhooks   *webhook.Sender // sends test messages
+	Signatures *webhook.Signer // has the secrets of messages in the generic format
 }
 
 // Service carries out what callers ask for. It may be used by any number of

@@ -11,18 +11,6 @@ import (
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
-// Webhooks sends a message to a chat; webhook.Sender implements it, for the
-// notifier too.
-type Webhooks interface {
-	Deliver(ctx context.Context, t webhook.Target, m webhook.Message) webhook.Result
-}
-
-// Signatures returns the secret with which a project's generic messages are
-// signed; webhook.Signer implements it.
-type Signatures interface {
-	Secret(projectID string) (string, error)
-}
-
 // Alerts returns where the project's alerts go. The address is a secret.
 func (s *Service) Alerts(ctx context.Context, found project.Project) (project.Alerts, error) {
 	return s.deps.Store.Alerts(ctx, found.Name)

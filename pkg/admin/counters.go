@@ -11,14 +11,6 @@ import (
 	"github.com/logboom/logboom/pkg/quota"
 )
 
-// Counters are the counters of quotas; quota.Limiter implements it. Complete
-// reports whether nothing was lost since MarkComplete.
-type Counters interface {
-	Complete(ctx context.Context) (bool, error)
-	MarkComplete(ctx context.Context) error
-	Restore(ctx context.Context, project string, l quota.Limits, used quota.Used) error
-}
-
 // repairEvery is the time between two checks of the counters. If Redis loses
 // its data, projects may exceed their quotas by what they send in this time,
 // less what running processes remember.
@@ -30,7 +22,7 @@ const repairEvery = 5 * time.Second
 // counters are only ever raised.
 type counterRepair struct {
 	logger   *slog.Logger
-	counters Counters
+	counters quota.Limiter
 	store    *project.Store
 	reader   Reader
 	defaults project.Quotas

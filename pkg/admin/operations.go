@@ -12,13 +12,6 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// Queue describes the queue and the processes around it; stream.Overview
-// implements it.
-type Queue interface {
-	Shards(ctx context.Context) ([]stream.ShardState, error)
-	Members(ctx context.Context) ([]stream.Member, error)
-}
-
 // Letters are the dead letters; stream.Letters implements it.
 type Letters interface {
 	List(ctx context.Context, after uint64, limit int) (stream.LetterPage, error)

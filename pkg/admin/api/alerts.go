@@ -109,9 +109,5 @@ func (a *API) deliveries(r *request) error {
 	if q.From, q.To, err = readTimes(r); err != nil {
 		return err
 	}
-	page, err := a.service.Deliveries(r.Request().Context(), r.project, q)
-	if err != nil {
-		return err
-	}
-	return r.JSON(http.StatusOK, page)
+	return answer(r, q, a.service.Deliveries)
 }

@@ -1,13 +1,24 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/record"
 )
+
+// answer writes what the read returns for the query in the request's project.
+func answer[Q, A any](r *request, q Q, read func(context.Context, project.Project, Q) (A, error)) error {
+	found, err := read(r.Request().Context(), r.project, q)
+	if err != nil {
+		return err
+	}
+	return r.JSON(http.StatusOK, found)
+}
 
 // logs answers a page of a project's logs, newest first.
 func (a *API) logs(r *request) error {
@@ -19,11 +30,7 @@ func (a *API) logs(r *request) error {
 	if q.Filter, q.From, q.To, err = readFilter(r, record.KindLog); err != nil {
 		return err
 	}
-	page, err := a.service.Logs(r.Request().Context(), r.project, q)
-	if err != nil {
-		return err
-	}
-	return r.JSON(http.StatusOK, page)
+	return answer(r, q, a.service.Logs)
 }
 
 // events answers a page of a project's events, newest first.
@@ -36,11 +43,7 @@ func (a *API) events(r *request) error {
 	if q.Filter, q.From, q.To, err = readFilter(r, record.KindEvent); err != nil {
 		return err
 	}
-	page, err := a.service.Events(r.Request().Context(), r.project, q)
-	if err != nil {
-		return err
-	}
-	return r.JSON(http.StatusOK, page)
+	return answer(r, q, a.service.Events)
 }
 
 // The defaults of a histogram.
@@ -65,11 +68,7 @@ func (a *API) histogram(r *request) error {
 	if q.From.IsZero() {
 		q.From = q.To.Add(-defaultHistogram)
 	}
-	answer, err := a.service.Histogram(r.Request().Context(), r.project, q)
-	if err != nil {
-		return err
-	}
-	return r.JSON(http.StatusOK, answer)
+	return answer(r, q, a.service.Histogram)
 }
 
 // facets counts the most frequent values of a project's logs.
@@ -79,11 +78,7 @@ func (a *API) facets(r *request) error {
 	if q.Filter, q.From, q.To, err = readFilter(r, record.KindLog); err != nil {
 		return err
 	}
-	answer, err := a.service.Facets(r.Request().Context(), r.project, q)
-	if err != nil {
-		return err
-	}
-	return r.JSON(http.StatusOK, answer)
+	return answer(r, q, a.service.Facets)
 }
 
 // defaultContext is how many logs are shown before and after one.
@@ -103,11 +98,7 @@ func (a *API) logContext(r *request) error {
 	if q.ID, err = record.ParseRowID(r.Param("id")); err != nil {
 		return clickhouse.ErrNoLog
 	}
-	answer, err := a.service.Context(r.Request().Context(), r.project, q)
-	if err != nil {
-		return err
-	}
-	return r.JSON(http.StatusOK, answer)
+	return answer(r, q, a.service.Context)
 }
 
 // Bounds of the time that usage is counted for. Older usage is not stored.

@@ -25,8 +25,10 @@ import (
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/webhook"
 )
 
 // Bounds of the HTTP server. They suit people and scripts.
@@ -43,14 +45,11 @@ const (
 // Connections are the engines that the service works over: clusters in
 // cmd/admin, embedded engines in cmd/standalone.
 type Connections struct {
-	Store    *project.Store
-	Client   *clickhouse.Client
-	Counters admin.Counters
-
-	// Webhooks sends test messages, and Signatures has the secrets of messages
-	// in the generic format.
-	Webhooks   admin.Webhooks
-	Signatures admin.Signatures
+	Store      *project.Store
+	Client     *clickhouse.Client
+	Counters   quota.Limiter
+	Webhooks   *webhook.Sender
+	Signatures *webhook.Signer
 
 	// Queue stores sessions and the audit trail, in as many Replicas.
 	// IngestAddr is where ingest listens, for the examples on the pages; "": on

@@ -30,14 +30,10 @@ func (r *request) showAccount(status int, v accountView) error {
 // changePassword changes the person's own password. All their sessions end;
 // this browser gets a new one.
 func (p *Pages) changePassword(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	if form.Get("password") != form.Get("again") {
+	if r.form.Get("password") != r.form.Get("again") {
 		return r.showAccount(http.StatusBadRequest, accountView{"again", "The two passwords differ."})
 	}
-	current, wanted := project.NewSecret(form.Get("old")), project.NewSecret(form.Get("password"))
+	current, wanted := project.NewSecret(r.form.Get("old")), project.NewSecret(r.form.Get("password"))
 	token, err := p.service.ChangePassword(r.Request().Context(), r.caller, r.sessionToken(), current, wanted)
 	var throttled *session.ThrottledError
 	switch {
@@ -63,27 +59,19 @@ func (p *Pages) changePassword(r *request) error {
 
 // changeAccount stores the choices of this browser.
 func (p *Pages) changeAccount(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
 	keys := "off"
-	if form.Get("keys") == "on" {
+	if r.form.Get("keys") == "on" {
 		keys = "on"
 	}
 	r.setChoice(keysCookie, keys)
-	r.setTheme(form.Get("theme"))
+	r.setTheme(r.form.Get("theme"))
 	return r.goTo(accountPath + "?done=account-saved")
 }
 
 // chooseTheme is the switch in the top bar, for browsers without script.
 func (p *Pages) chooseTheme(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	r.setTheme(form.Get("theme"))
-	back := form.Get("back")
+	r.setTheme(r.form.Get("theme"))
+	back := r.form.Get("back")
 	if parsed, err := url.Parse(back); err != nil || !isLocal(back) || parsed.Path == "" {
 		back = projectsPath
 	}

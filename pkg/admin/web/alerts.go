@@ -87,13 +87,9 @@ func (r *request) readDeliveries(v *alertsView) {
 // changeAlerts stores where alerts go. An address that is not given stays as it
 // is: the form cannot repeat it, because no page shows it.
 func (p *Pages) changeAlerts(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	address := strings.TrimSpace(form.Get("webhook_url"))
-	typed := alertsView{Format: form.Get("format"), MinSeverity: form.Get("min_severity")}
-	_, err = p.service.ChangeAlerts(r.Request().Context(), r.caller, r.project, func(a *project.Alerts) {
+	address := strings.TrimSpace(r.form.Get("webhook_url"))
+	typed := alertsView{Format: r.form.Get("format"), MinSeverity: r.form.Get("min_severity")}
+	_, err := p.service.ChangeAlerts(r.Request().Context(), r.caller, r.project, func(a *project.Alerts) {
 		if address != "" {
 			a.WebhookURL = project.NewSecret(address)
 		}

@@ -36,13 +36,9 @@ func (p *Pages) savedOf(r *request) []savedView {
 
 // saveView keeps the state of the form under a name.
 func (p *Pages) saveView(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	state, fault := readLogState(form, p.now().UTC())
+	state, fault := readLogState(r.form, p.now().UTC())
 	state.Live, state.Line, state.Cursor = false, "", ""
-	name := strings.TrimSpace(form.Get("name"))
+	name := strings.TrimSpace(r.form.Get("name"))
 	if name == "" {
 		name = state.Query
 	}
@@ -52,7 +48,7 @@ func (p *Pages) saveView(r *request) error {
 	if characters := []rune(printable(name)); len(characters) > maxViewName {
 		name = string(characters[:maxViewName])
 	}
-	err = p.service.SaveView(r.Request().Context(), r.caller, r.project, admin.View{Name: printable(name), State: state.values().Encode(), Saved: p.now().UTC()})
+	err := p.service.SaveView(r.Request().Context(), r.caller, r.project, admin.View{Name: printable(name), State: state.values().Encode(), Saved: p.now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -61,12 +57,8 @@ func (p *Pages) saveView(r *request) error {
 
 // deleteView forgets one of the person's questions.
 func (p *Pages) deleteView(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	state, _ := readLogState(form, p.now().UTC())
-	if err := p.service.DeleteView(r.Request().Context(), r.caller, r.project, form.Get("id")); err != nil {
+	state, _ := readLogState(r.form, p.now().UTC())
+	if err := p.service.DeleteView(r.Request().Context(), r.caller, r.project, r.form.Get("id")); err != nil {
 		return err
 	}
 	return r.goTo(state.address(r.projectPath("/logs")))

@@ -467,11 +467,7 @@ const maxReplayed = 100
 
 // replayLetters publishes the messages of the selected letters again.
 func (p *Pages) replayLetters(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	ids := form["id"]
+	ids := r.form["id"]
 	for _, text := range ids[:min(len(ids), maxReplayed)] {
 		id, err := strconv.ParseUint(text, 10, 63)
 		if err != nil {

@@ -170,16 +170,12 @@ func (r *request) showNewProject(status int, v newProjectView) error {
 
 // createProject creates a project and leads to its first log.
 func (p *Pages) createProject(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	created, err := p.service.CreateProject(r.Request().Context(), r.caller, form.Get("name"))
+	created, err := p.service.CreateProject(r.Request().Context(), r.caller, r.form.Get("name"))
 	if errors.Is(err, project.ErrNameTaken) {
-		return r.showNewProject(http.StatusConflict, newProjectView{form.Get("name"), "Another project has this name."})
+		return r.showNewProject(http.StatusConflict, newProjectView{r.form.Get("name"), "Another project has this name."})
 	}
 	if _, fault, ok := faultOf(err); ok {
-		return r.showNewProject(http.StatusBadRequest, newProjectView{form.Get("name"), fault})
+		return r.showNewProject(http.StatusBadRequest, newProjectView{r.form.Get("name"), fault})
 	}
 	if err != nil {
 		return err

@@ -142,15 +142,11 @@ func unitSize(name string) int64 {
 // changeQuotas stores quotas and retention. A shorter retention must be
 // confirmed first.
 func (p *Pages) changeQuotas(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	typed, wanted, err := readQuotas(form)
+	typed, wanted, err := readQuotas(r.form)
 	if field, fault, ok := faultOf(err); ok {
 		return r.showQuotas(http.StatusBadRequest, quotasView{Form: typed, Field: field, Fault: fault})
 	}
-	if shorter := r.shorterText(wanted.RetentionDays); shorter != "" && form.Get("agree") != typed.Retention {
+	if shorter := r.shorterText(wanted.RetentionDays); shorter != "" && r.form.Get("agree") != typed.Retention {
 		return r.showQuotas(http.StatusConflict, quotasView{Form: typed, Shorter: shorter})
 	}
 	_, err = p.service.ChangeSettings(r.Request().Context(), r.caller, r.project, func(s *project.Settings) {

@@ -31,6 +31,7 @@ type request struct {
 	pages   *Pages
 	caller  admin.Caller    // without Email if nobody is signed in
 	project project.Project // of routes with :project, else zero
+	form    url.Values      // of a POST
 }
 
 // authorized returns the route's handler for callers that may do its operation.
@@ -64,7 +65,7 @@ func (p *Pages) newRequest(c echo.Context) *request {
 	return &request{Context: c, pages: p}
 }
 
-// authorize sets the caller and the project of the request.
+// authorize sets the caller, the project and the form of the request.
 func (r *request) authorize(operation admin.Operation) error {
 	if err := r.pages.origin.Check(r.Request()); err != nil {
 		return errCrossSite
@@ -78,20 +79,19 @@ func (r *request) authorize(operation admin.Operation) error {
 	if r.caller.Email == "" && operation.Access() != admin.Anyone {
 		return session.ErrNone
 	}
-	r.project, err = r.pages.service.Authorize(r.Request().Context(), r.caller, operation, r.Param("project"))
-	return err
-}
-
-// readForm reads what a form sent.
-func (r *request) readForm() (url.Values, error) {
-	if err := r.Request().ParseForm(); err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			return nil, errFormTooLarge
-		}
-		return nil, errFormInvalid
+	if r.project, err = r.pages.service.Authorize(r.Request().Context(), r.caller, operation, r.Param("project")); err != nil {
+		return err
 	}
-	return r.Request().PostForm, nil
+	err = r.Request().ParseForm()
+	r.form = r.Request().PostForm
+	var tooLarge *http.MaxBytesError
+	switch {
+	case r.Request().Method == http.MethodGet, err == nil:
+		return nil
+	case errors.As(err, &tooLarge):
+		return errFormTooLarge
+	}
+	return errFormInvalid
 }
 
 // querying returns the context of a page's queries to ClickHouse.
@@ -144,8 +144,20 @@ type confirmation struct {
 	Fault  string
 }
 
-// isConfirmed reports whether the name was typed.
-func isConfirmed(typed, name string) bool { return strings.TrimSpace(typed) == strings.TrimSpace(name) }
+// confirm reports whether the form was sent with the name. If not, it answers
+// with the form.
+func (r *request) confirm(v view, c confirmation) (ok bool, err error) {
+	if r.Request().Method == http.MethodGet {
+		return false, r.askAgain(http.StatusOK, v, c, "")
+	}
+	if strings.TrimSpace(r.form.Get("confirm")) != strings.TrimSpace(c.Name) {
+		return false, r.askAgain(http.StatusBadRequest, v, c, "Type "+c.Name+" exactly as it is written.")
+	}
+	return true, nil
+}
 
-// notTyped is the fault of a confirmation with another name.
-func notTyped(name string) string { return "Type " + name + " exactly as it is written." }
+// askAgain answers with the form of a confirmation.
+func (r *request) askAgain(status int, v view, c confirmation, fault string) error {
+	c.Fault, v.Body = fault, c
+	return r.renderStatus(status, "confirm", v)
+}

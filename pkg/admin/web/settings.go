@@ -24,12 +24,8 @@ func (r *request) showSettings(status int, v settingsView) error {
 }
 
 func (p *Pages) changeSettings(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	wanted := strings.TrimSpace(form.Get("stderr_as"))
-	_, err = p.service.ChangeSettings(r.Request().Context(), r.caller, r.project, func(s *project.Settings) { s.StderrAs = wanted })
+	wanted := strings.TrimSpace(r.form.Get("stderr_as"))
+	_, err := p.service.ChangeSettings(r.Request().Context(), r.caller, r.project, func(s *project.Settings) { s.StderrAs = wanted })
 	if _, fault, ok := faultOf(err); ok {
 		return r.showSettings(http.StatusBadRequest, settingsView{StderrAs: wanted, Fault: fault})
 	}
@@ -39,26 +35,16 @@ func (p *Pages) changeSettings(r *request) error {
 	return r.goTo(r.projectPath("/settings?done=settings-saved"))
 }
 
-func (p *Pages) deleteProjectPage(r *request) error { return r.confirmDeletion(http.StatusOK, "") }
-
-func (r *request) confirmDeletion(status int, fault string) error {
-	return r.renderStatus(status, "confirm", view{Title: "Delete " + r.project.Name, Tab: "settings", Side: "delete", Body: confirmation{
+func (p *Pages) deleteProject(r *request) error {
+	if ok, err := r.confirm(view{Title: "Delete " + r.project.Name, Tab: "settings", Side: "delete"}, confirmation{
 		Title: "Delete the project " + r.project.Name + "?",
 		Texts: []string{
 			"Its tokens are refused within 2 seconds. Records that clients do not keep are lost.",
 			"Its logs, events, alerts and settings are deleted. This cannot be undone.",
 		},
-		Name: r.project.Name, Action: "Delete project and data", Keep: r.projectPath("/settings"), Fault: fault,
-	}})
-}
-
-func (p *Pages) deleteProject(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
+		Name: r.project.Name, Action: "Delete project and data", Keep: r.projectPath("/settings"),
+	}); !ok {
 		return err
-	}
-	if !isConfirmed(form.Get("confirm"), r.project.Name) {
-		return r.confirmDeletion(http.StatusBadRequest, notTyped(r.project.Name))
 	}
 	if err := p.service.DeleteProject(r.Request().Context(), r.caller, r.project); err != nil {
 		return err

@@ -68,15 +68,11 @@ func throttledText(err *session.ThrottledError) string {
 // signIn signs a person in by their password. An unknown address is answered
 // like a wrong password.
 func (p *Pages) signIn(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
 	if _, err := p.cookies.Secure(r.Request()); err != nil {
 		return err // before the password is checked
 	}
-	again := signInView{Email: form.Get("email"), Next: form.Get("next")}
-	token, err := p.service.SignIn(r.Request().Context(), r.caller, r.sessionToken(), form.Get("email"), project.NewSecret(form.Get("password")))
+	again := signInView{Email: r.form.Get("email"), Next: r.form.Get("next")}
+	token, err := p.service.SignIn(r.Request().Context(), r.caller, r.sessionToken(), r.form.Get("email"), project.NewSecret(r.form.Get("password")))
 	var throttled *session.ThrottledError
 	switch {
 	case errors.Is(err, project.ErrCredentials):
@@ -91,7 +87,7 @@ func (p *Pages) signIn(r *request) error {
 	case err != nil:
 		return err
 	}
-	return r.enter(token, nextPath(form.Get("next")))
+	return r.enter(token, nextPath(r.form.Get("next")))
 }
 
 // sessionToken returns the token of the session that the request carries.
@@ -203,15 +199,11 @@ func (r *request) showSetUp(status int, v setUpView) error {
 // setUp creates the first administrator for a person with a set-up code, and
 // signs them in.
 func (p *Pages) setUp(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
 	if _, err := p.cookies.Secure(r.Request()); err != nil {
 		return err
 	}
-	again := setUpView{Email: form.Get("email")}
-	token, err := p.service.Setup(r.Request().Context(), r.caller, r.sessionToken(), form.Get("code"), form.Get("email"), project.NewSecret(form.Get("password")))
+	again := setUpView{Email: r.form.Get("email")}
+	token, err := p.service.Setup(r.Request().Context(), r.caller, r.sessionToken(), r.form.Get("code"), r.form.Get("email"), project.NewSecret(r.form.Get("password")))
 	if errors.Is(err, admin.ErrSetupCode) {
 		telemetry.SetCode(r, "wrong_code")
 		again.Field, again.Fault = "code", "This is not the code. It is in the newest lines of the admin process's log."

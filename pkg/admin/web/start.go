@@ -43,19 +43,15 @@ func (p *Pages) startPage(r *request) error { return r.showStart(http.StatusOK, 
 // startWithToken fills a token in that was just created on another page, or
 // creates one. It comes by a form, so that no address contains it.
 func (p *Pages) startWithToken(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	if given := form.Get("token"); given != "" {
+	if given := r.form.Get("token"); given != "" {
 		if _, err := project.ParseToken(given); err != nil {
 			return errGone
 		}
 		return r.showStart(http.StatusOK, startView{Token: given})
 	}
-	_, value, err := p.service.CreateToken(r.Request().Context(), r.caller, r.project, form.Get("name"))
+	_, value, err := p.service.CreateToken(r.Request().Context(), r.caller, r.project, r.form.Get("name"))
 	if _, fault, ok := faultOf(err); ok {
-		return r.showStart(http.StatusBadRequest, startView{Name: form.Get("name"), Fault: fault})
+		return r.showStart(http.StatusBadRequest, startView{Name: r.form.Get("name"), Fault: fault})
 	}
 	if err != nil {
 		return err

@@ -55,13 +55,9 @@ func (r *request) showTokens(status int, v tokensView, created string) error {
 // createToken creates a token. The answer is the page that shows it, since no
 // address may show it again.
 func (p *Pages) createToken(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	created, value, err := p.service.CreateToken(r.Request().Context(), r.caller, r.project, form.Get("name"))
+	created, value, err := p.service.CreateToken(r.Request().Context(), r.caller, r.project, r.form.Get("name"))
 	if _, fault, ok := faultOf(err); ok {
-		return r.showTokens(http.StatusBadRequest, tokensView{Name: form.Get("name"), Fault: fault}, "")
+		return r.showTokens(http.StatusBadRequest, tokensView{Name: r.form.Get("name"), Fault: fault}, "")
 	}
 	if err != nil {
 		return err
@@ -69,49 +65,26 @@ func (p *Pages) createToken(r *request) error {
 	return r.showTokens(http.StatusOK, tokensView{Created: &newSecret{created.Name, value.Reveal()}}, created.ID)
 }
 
-// findToken returns the token that a page is about.
-func (r *request) findToken() (project.Token, error) {
-	list, err := r.pages.service.Tokens(r.Request().Context(), r.project)
+func (p *Pages) revokeToken(r *request) error {
+	list, err := p.service.Tokens(r.Request().Context(), r.project)
 	if err != nil {
-		return project.Token{}, err
+		return err
 	}
 	at := slices.IndexFunc(list, func(t project.Token) bool { return t.ID == r.Param("token") })
 	if at < 0 {
-		return project.Token{}, admin.ErrNoToken
+		return admin.ErrNoToken
 	}
-	return list[at], nil
-}
-
-func (p *Pages) revokeTokenPage(r *request) error {
-	found, err := r.findToken()
-	if err != nil {
+	if ok, err := r.confirm(view{Title: "Revoke a token", Tab: "settings", Side: "tokens"}, confirmation{
+		Title: "Revoke “" + list[at].Name + "”?",
+		Texts: []string{
+			"It was last used: " + since(list[at].LastUsed, p.now()) + ".",
+			"Clients that use it are refused within 2 seconds. Records that they do not keep are lost. This cannot be undone.",
+		},
+		Name: list[at].Name, Action: "Revoke token", Keep: r.projectPath("/settings/tokens"),
+	}); !ok {
 		return err
 	}
-	return r.confirmRevocation(http.StatusOK, found, "")
-}
-
-func (r *request) confirmRevocation(status int, t project.Token, fault string) error {
-	used := "It was last used: " + since(t.LastUsed, r.pages.now()) + "."
-	return r.renderStatus(status, "confirm", view{Title: "Revoke a token", Tab: "settings", Side: "tokens", Body: confirmation{
-		Title: "Revoke “" + t.Name + "”?",
-		Texts: []string{used, "Clients that use it are refused within 2 seconds. Records that they do not keep are lost. This cannot be undone."},
-		Name:  t.Name, Action: "Revoke token", Keep: r.projectPath("/settings/tokens"), Fault: fault,
-	}})
-}
-
-func (p *Pages) revokeToken(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	found, err := r.findToken()
-	if err != nil {
-		return err
-	}
-	if !isConfirmed(form.Get("confirm"), found.Name) {
-		return r.confirmRevocation(http.StatusBadRequest, found, notTyped(found.Name))
-	}
-	if err := p.service.DeleteToken(r.Request().Context(), r.caller, r.project, found.ID); err != nil {
+	if err := p.service.DeleteToken(r.Request().Context(), r.caller, r.project, list[at].ID); err != nil {
 		return err
 	}
 	return r.goTo(r.projectPath("/settings/tokens?done=token-revoked"))

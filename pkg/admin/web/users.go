@@ -55,12 +55,8 @@ func splitNames(typed string) []string {
 }
 
 func (p *Pages) createUser(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	again := usersView{Email: form.Get("email"), Role: project.Role(form.Get("role")), Names: form.Get("projects")}
-	err = p.service.CreateUser(r.Request().Context(), r.caller, again.Email, project.NewSecret(form.Get("password")), again.Role, splitNames(again.Names))
+	again := usersView{Email: r.form.Get("email"), Role: project.Role(r.form.Get("role")), Names: r.form.Get("projects")}
+	err := p.service.CreateUser(r.Request().Context(), r.caller, again.Email, project.NewSecret(r.form.Get("password")), again.Role, splitNames(again.Names))
 	if errors.Is(err, project.ErrNameTaken) {
 		again.Field, again.Fault = "email", "Another user has this address."
 		return r.showUsers(http.StatusConflict, again)
@@ -77,12 +73,8 @@ func (p *Pages) createUser(r *request) error {
 
 // changeUser changes a user's role and projects.
 func (p *Pages) changeUser(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	email := form.Get("email")
-	err = p.service.ChangeUser(r.Request().Context(), r.caller, email, project.Role(form.Get("role")), splitNames(form.Get("projects")))
+	email := r.form.Get("email")
+	err := p.service.ChangeUser(r.Request().Context(), r.caller, email, project.Role(r.form.Get("role")), splitNames(r.form.Get("projects")))
 	_, fault, refused := faultOf(err)
 	if errors.Is(err, project.ErrLastAdmin) {
 		fault, refused = sentence(project.ErrLastAdmin.Error()), true
@@ -96,40 +88,26 @@ func (p *Pages) changeUser(r *request) error {
 	return r.goTo(usersPath + "?done=user-changed")
 }
 
-func (p *Pages) deleteUserPage(r *request) error {
-	user, err := p.service.User(r.Request().Context(), r.QueryParam("email"))
+func (p *Pages) deleteUser(r *request) error {
+	user, err := p.service.User(r.Request().Context(), r.FormValue("email"))
 	if err != nil {
 		return err
 	}
-	return r.confirmUserDeletion(http.StatusOK, user, "")
-}
-
-func (r *request) confirmUserDeletion(status int, user project.User, fault string) error {
-	return r.renderStatus(status, "confirm", view{Title: "Delete a user", Tab: "installation", Side: "users", Body: confirmation{
+	v := view{Title: "Delete a user", Tab: "installation", Side: "users"}
+	c := confirmation{
 		Title: "Delete " + user.Email + "?",
 		Texts: []string{"The user is signed out everywhere at once. API keys and tokens that the user created keep working."},
-		Name:  user.Email, Action: "Delete user", Keep: usersPath, Fault: fault, Hidden: map[string]string{"email": user.Email},
-	}})
-}
-
-func (p *Pages) deleteUser(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
+		Name:  user.Email, Action: "Delete user", Keep: usersPath, Hidden: map[string]string{"email": user.Email},
 	}
-	user, err := p.service.User(r.Request().Context(), form.Get("email"))
-	if err != nil {
+	if ok, err := r.confirm(v, c); !ok {
 		return err
-	}
-	if !isConfirmed(form.Get("confirm"), user.Email) {
-		return r.confirmUserDeletion(http.StatusBadRequest, user, notTyped(user.Email))
 	}
 	err = p.service.DeleteUser(r.Request().Context(), r.caller, user.Email)
 	if _, fault, ok := faultOf(err); ok {
-		return r.confirmUserDeletion(http.StatusBadRequest, user, fault)
+		return r.askAgain(http.StatusBadRequest, v, c, fault)
 	}
 	if errors.Is(err, project.ErrLastAdmin) {
-		return r.confirmUserDeletion(http.StatusConflict, user, sentence(project.ErrLastAdmin.Error()))
+		return r.askAgain(http.StatusConflict, v, c, sentence(project.ErrLastAdmin.Error()))
 	}
 	if err != nil {
 		return err
@@ -159,12 +137,8 @@ func (r *request) showUserPassword(status int, v userPasswordView) error {
 // everywhere. One's own password is changed on the account page, which asks for
 // the old one.
 func (p *Pages) setUserPassword(r *request) error {
-	form, err := r.readForm()
-	if err != nil {
-		return err
-	}
-	email := form.Get("email")
-	err = p.service.SetUserPassword(r.Request().Context(), r.caller, email, project.NewSecret(form.Get("password")))
+	email := r.form.Get("email")
+	err := p.service.SetUserPassword(r.Request().Context(), r.caller, email, project.NewSecret(r.form.Get("password")))
 	if errors.Is(err, project.ErrCredentials) {
 		return r.showUserPassword(http.StatusConflict, userPasswordView{email, "Somebody else changed the password at the same time. Their password is the valid one."})
 	}
