@@ -100,10 +100,10 @@ const (
 )
 
 // cleanup erases the rows of deleted projects: at once, and again an hour
-// later, when what was still in the queue is stored. Only then the deletion is
+// later, when what was still in the queue is stored. Only then is the deletion
 // removed, so that a restarted process continues. Several processes may erase
-// the same project. Rows that leave the queue still later stay until their
-// retention ends: nobody can read them, since a new project with the name has
+// the same project. Rows that leave the queue even later stay until their
+// retention ends. They cannot be read, since a new project with the name has
 // another ID.
 type cleanup struct {
 	logger    *slog.Logger

@@ -93,7 +93,7 @@ func OpenTrail(ctx context.Context, js jetstream.JetStream, logger *slog.Logger,
 }
 
 // record adds a change to the trail and to the log. The change has been made
-// already: one that cannot be stored stays made and is logged as an error.
+// already, so that a failure to store it is only logged, as an error.
 func (t *Trail) record(ctx context.Context, c Change) {
 	t.logger.LogAttrs(ctx, slog.LevelInfo, "change made",
 		slog.String("action", string(c.Action)), slog.String("key_id", c.KeyID), slog.String("person", c.Person),

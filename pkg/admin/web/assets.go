@@ -19,14 +19,14 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// assetRoot is where assets are served: below it follow the digest of all of
-// them and the name, so that modules find their neighbours by relative names.
+// assetRoot is where assets are served. The digest of all assets and the name
+// follow, so that modules import each other by relative names.
 const assetRoot = "/assets/"
 
 // asset is one file, ready to be sent.
 type asset struct {
 	kind        string
-	plain, gzip []byte // gzip is nil where it is no shorter
+	plain, gzip []byte // gzip is nil if it is not shorter
 }
 
 // assets are all files by name, under one digest.
@@ -35,8 +35,8 @@ type assets struct {
 	files  map[string]asset
 }
 
-// readAssets reads the embedded files; the walk is in the order of their names,
-// so that the digest is the same in every process of a build.
+// readAssets reads the embedded files in the order of their names, so that the
+// digest is the same in every process of a build.
 func readAssets() (*assets, error) {
 	a := &assets{files: map[string]asset{}}
 	all := sha256.New()
@@ -57,7 +57,7 @@ func readAssets() (*assets, error) {
 	return a, err
 }
 
-// assetKind is the media type, whatever the machine's own tables say.
+// assetKind returns the media type, independently of the machine's own tables.
 func assetKind(name string) string {
 	switch path.Ext(name) {
 	case ".js":
@@ -81,8 +81,8 @@ func compressed(content []byte) []byte {
 	return b.Bytes()
 }
 
-// path is where the asset is served; an error where there is none, so that a
-// template with a wrong name does not parse into a broken page.
+// path returns where the asset is served, or an error if there is no such asset,
+// so that a template with a wrong name fails.
 func (a *assets) path(name string) (string, error) {
 	if _, ok := a.files[name]; !ok {
 		return "", fmt.Errorf("no asset %s", name)
@@ -90,9 +90,9 @@ func (a *assets) path(name string) (string, error) {
 	return assetRoot + a.digest + "/" + name, nil
 }
 
-// serveAsset answers an asset, for ever under the digest of this build. Under
-// another build's it answers this build's file, not to be kept: pages of the
-// other build ask for it while processes are replaced.
+// serveAsset serves an asset. Under the digest of this build, browsers may cache
+// it for ever. Under another digest it serves the same file without caching,
+// because pages of another build request it while processes are replaced.
 func (p *Pages) serveAsset(c echo.Context) error {
 	found, ok := p.assets.files[c.Param("*")]
 	if !ok {
@@ -113,7 +113,7 @@ func (p *Pages) serveAsset(c echo.Context) error {
 	return c.Blob(http.StatusOK, found.kind, found.plain)
 }
 
-// acceptsGzip is as simple as browsers are: they name it or they do not.
+// acceptsGzip reports whether the client names gzip without a quality of 0.
 func acceptsGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get(echo.HeaderAcceptEncoding), ",") {
 		if name, quality, _ := strings.Cut(strings.TrimSpace(part), ";"); name == "gzip" && strings.TrimSpace(quality) != "q=0" {
