@@ -12,7 +12,7 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 )
 
-// table is every route and who may use it, to be changed with care.
+// table is every route with its access. Change it with care.
 const table = `
 POST   /projects admin of all projects
 GET    /projects member
@@ -41,7 +41,7 @@ GET    /projects/:project/logs/export member
 GET    /projects/:project/tail member
 `
 
-func TestRouteTableNamesEveryRole(t *testing.T) {
+func TestRouteTableNamesTheAccessOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	got := "\n"
 	for _, r := range (&API{}).routes() {
@@ -52,13 +52,13 @@ func TestRouteTableNamesEveryRole(t *testing.T) {
 	}
 }
 
-// address is a route's path for a project, with a token that is nobody's and a
-// dead letter that is not there.
+// address returns a route's path for a project, with a token and a dead letter
+// that do not exist.
 func (r route) address(name string) string {
 	return apiRoot + strings.NewReplacer(":project", name, ":token", strings.Repeat("0", 32), ":id", "1").Replace(r.path)
 }
 
-func TestEveryRouteAsksForItsRole(t *testing.T) {
+func TestEveryRouteRequiresItsRole(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -74,14 +74,14 @@ func TestEveryRouteAsksForItsRole(t *testing.T) {
 			}
 		}
 		for role, key := range keys {
-			path := r.address("nobody-s") // what is missing answers 404 before a role counts
+			path := r.address("nobody-s") // a missing project answers 404 before the role is checked
 			if !strings.Contains(r.path, ":project") {
 				path = r.address("")
 			}
 			answer := send(s, r.method, path, key, "{}")
 			checkDescribed(t, s, r.method, path, answer)
 			if strings.Contains(r.path, ":project") && answer.Code != http.StatusNotFound {
-				t.Errorf("%s %s of a project that is not there: %s is answered %d", r.method, r.path, role, answer.Code)
+				t.Errorf("%s %s of a project that does not exist: %s is answered %d", r.method, r.path, role, answer.Code)
 			}
 			if role == "member" && r.access() != admin.Member {
 				answer = send(s, r.method, r.address("shop"), key, "{}")
@@ -92,13 +92,13 @@ func TestEveryRouteAsksForItsRole(t *testing.T) {
 		}
 	}
 	if _, err := b.Store.Project(admintest.Context(t), "shop"); err != nil {
-		t.Errorf("somebody changed something: %v", err)
+		t.Errorf("something was changed: %v", err)
 	}
 }
 
-// TestKeysOfTwoProjectsNeverMeet tries every route with every key that is
-// limited to one project, on its own project and on the other's.
-func TestKeysOfTwoProjectsNeverMeet(t *testing.T) {
+// TestKeyOfOneProjectNeverReachesAnother requests every route with keys that are
+// limited to one project, in that project and in another.
+func TestKeyOfOneProjectNeverReachesAnother(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -112,10 +112,10 @@ func TestKeysOfTwoProjectsNeverMeet(t *testing.T) {
 			for _, asked := range names {
 				for _, r := range s.routes() {
 					if r.access() == admin.Anyone || r.path == "/projects/:project" && r.method == http.MethodDelete && asked == own && role == project.RoleAdmin {
-						continue // what it may delete is needed further on
+						continue // the project is needed for the next routes
 					}
 					if slices.Contains(r.media, mediaEvents) && asked == own {
-						continue // it does not end; TestTail… follow it
+						continue // it does not end; TestTail… cover it
 					}
 					answer := send(s, r.method, r.address(asked), key, `{"retention_days":30}`)
 					checkDescribed(t, s, r.method, r.address(asked), answer)
@@ -131,8 +131,8 @@ func TestKeysOfTwoProjectsNeverMeet(t *testing.T) {
 	}
 }
 
-// expected is the status that a limited key gets for a body of settings. What
-// it is let into and does not fit the body is answered 400.
+// expected returns the status that a limited key gets for a body of settings.
+// Routes that the key may use but that need another body answer 400.
 func (r route) expected(own bool, role project.Role) int {
 	switch {
 	case r.access() == admin.Owner:
@@ -142,14 +142,14 @@ func (r route) expected(own bool, role project.Role) int {
 	case r.access() == admin.Manager && role == project.RoleMember:
 		return http.StatusForbidden
 	case r.method == http.MethodDelete, strings.HasSuffix(r.path, "/:id/context"):
-		return http.StatusNotFound // the token is nobody's, and the log
+		return http.StatusNotFound // the token and the log do not exist
 	case r.method == http.MethodPost, r.method == http.MethodPut && strings.HasSuffix(r.path, "/alerts"):
 		return http.StatusBadRequest
 	}
 	return http.StatusOK
 }
 
-func TestPathsThatAreNoRouteNeedAKeyToo(t *testing.T) {
+func TestPathsWithoutARouteRequireAKey(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()

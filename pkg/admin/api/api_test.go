@@ -66,12 +66,12 @@ func (b *bench) serve(service *admin.Service) *testServer {
 	return s
 }
 
-// send asks the server. An empty key goes without, an empty body too.
+// send sends a request. Without a key or a body, they are left out.
 func send(s *testServer, method, path, key, body string) *httptest.ResponseRecorder {
 	return sendWithin(admintest.Timeout, s, method, path, key, body)
 }
 
-// sendWithin is send by somebody who leaves when that time is over.
+// sendWithin is send by a client that disconnects after the timeout.
 func sendWithin(timeout time.Duration, s *testServer, method, path, key, body string) *httptest.ResponseRecorder {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -84,7 +84,7 @@ func sendWithin(timeout time.Duration, s *testServer, method, path, key, body st
 	return answer
 }
 
-// do is send for answers that openapi.json must describe.
+// do is send, and checks that openapi.json describes the answer.
 func (b *bench) do(t *testing.T, s *testServer, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	answer := send(s, method, path, b.key, body)
@@ -125,7 +125,7 @@ func data(t *testing.T, answer *httptest.ResponseRecorder) (lines []string, next
 	return lines, page.Next
 }
 
-func TestLogsAreReadNewestFirstPageByPageWithinATime(t *testing.T) {
+func TestLogsAreReadNewestFirstByPageAndTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -143,7 +143,7 @@ func TestLogsAreReadNewestFirstPageByPageWithinATime(t *testing.T) {
 		query.Set("cursor", next)
 	}
 	if fmt.Sprint(all) != "[e d c b a]" {
-		t.Errorf("pages give %v", all)
+		t.Errorf("pages contain %v", all)
 	}
 	for _, bounds := range []url.Values{
 		{"from": {at.Add(time.Second).UTC().Format(time.RFC3339)}, "to": {at.Add(3 * time.Second).UTC().Format(time.RFC3339)}},
@@ -155,7 +155,7 @@ func TestLogsAreReadNewestFirstPageByPageWithinATime(t *testing.T) {
 	}
 }
 
-func TestNoQuestionReachesAnotherProject(t *testing.T) {
+func TestNoQueryReachesAnotherProject(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -223,7 +223,7 @@ func (f failing) Tail(ctx context.Context, _ string, _ time.Time) (clickhouse.Ta
 	return clickhouse.TailMark{}, f.fail(ctx)
 }
 
-func TestFailuresOfTheStoreAreAnsweredWithoutItsWords(t *testing.T) {
+func TestErrorsOfTheStoreAreNotShownToClients(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.Project(t, "shop")
@@ -243,13 +243,13 @@ func TestFailuresOfTheStoreAreAnsweredWithoutItsWords(t *testing.T) {
 				t.Errorf("%s: answer %d: %s", code, answer.Code, answer.Body)
 			}
 			if strings.Contains(answer.Body.String(), "secret-host") {
-				t.Errorf("the answer shows the engine's words: %s", answer.Body)
+				t.Errorf("the answer shows the error of the engine: %s", answer.Body)
 			}
 		}
 	}
 }
 
-func TestLostRecordIsUnavailableAndNotUnknown(t *testing.T) {
+func TestProjectIsUnavailableAndNotMissingWhenTheQueueIsDown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()

@@ -13,7 +13,7 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// queue opens the streams; their writer is done with messages 1 to 9 of LOGS_0.
+// queue opens the streams. The ledger has committed messages 1 to 9 of LOGS_0.
 func (b *bench) queue(t *testing.T) *stream.Topology {
 	t.Helper()
 	topology, err := stream.Open(admintest.Context(t), b.Queue, stream.Config{Shards: 1, MaxBytes: 8 << 20, DeadMaxBytes: 8 << 20})
@@ -45,7 +45,7 @@ func again(t *testing.T, try func() error) {
 	}
 }
 
-// messages are how many a stream has.
+// messages returns how many messages a stream has.
 func messages(t *testing.T, topology *stream.Topology, name string) uint64 {
 	t.Helper()
 	var info stream.Info
@@ -53,7 +53,7 @@ func messages(t *testing.T, topology *stream.Topology, name string) uint64 {
 	return info.Messages
 }
 
-func buryOne(t *testing.T, topology *stream.Topology, seq uint64) {
+func addDeadLetter(t *testing.T, topology *stream.Topology, seq uint64) {
 	t.Helper()
 	err := topology.Bury(admintest.Context(t), stream.DeadLetter{
 		Reason: "poison", Stream: "LOGS_0", Seq: seq, Time: time.Now(), Data: []byte("a payload"), Detail: "code 27",
@@ -63,7 +63,7 @@ func buryOne(t *testing.T, topology *stream.Topology, seq uint64) {
 	}
 }
 
-func TestDeadLettersAreShownByPageWithoutWhatTheyHold(t *testing.T) {
+func TestDeadLettersAreListedByPageWithoutTheirContent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s, topology := b.server(), b.queue(t)
@@ -72,12 +72,12 @@ func TestDeadLettersAreShownByPageWithoutWhatTheyHold(t *testing.T) {
 		t.Errorf("without letters: %s", empty.Body)
 	}
 	for seq := range uint64(3) {
-		buryOne(t, topology, seq+4)
+		addDeadLetter(t, topology, seq+4)
 	}
 	answer := b.do(t, s, http.MethodGet, path+"?limit=2", "")
 	first := decoded[deadLetterPage](t, answer)
 	if strings.Contains(answer.Body.String(), "payload") {
-		t.Errorf("the answer shows what a letter holds: %s", answer.Body)
+		t.Errorf("the answer shows the content of a letter: %s", answer.Body)
 	}
 	if len(first.DeadLetters) != 2 || first.Next != "2" {
 		t.Fatalf("the first page is %+v", first)
@@ -96,11 +96,11 @@ func TestDeadLettersAreShownByPageWithoutWhatTheyHold(t *testing.T) {
 	}
 }
 
-func TestReplayedDeadLetterIsOnItsStreamAndInTheAudit(t *testing.T) {
+func TestReplayedDeadLetterIsOnItsStreamAndInTheAuditTrail(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s, topology := b.server(), b.queue(t)
-	buryOne(t, topology, 5)
+	addDeadLetter(t, topology, 5)
 	const path = "/api/v1/dead-letters/1/replay"
 	if got := decoded[replayedLetter](t, b.do(t, s, http.MethodPost, path, "")); got != (replayedLetter{"1", "replayed"}) {
 		t.Errorf("answer %+v", got)
@@ -109,19 +109,19 @@ func TestReplayedDeadLetterIsOnItsStreamAndInTheAudit(t *testing.T) {
 		t.Errorf("%d messages on the stream, want 1", n)
 	}
 	if !strings.Contains(b.Log.String(), `"action":"dead_letter.replayed"`) || !strings.Contains(b.Log.String(), `"target":"1"`) {
-		t.Errorf("the audit is silent: %s", b.Log.String())
+		t.Errorf("the audit trail has no entry: %s", b.Log.String())
 	}
 	if again := b.do(t, s, http.MethodPost, path, ""); again.Code != http.StatusNotFound {
 		t.Errorf("a second time: answer %d: %s", again.Code, again.Body)
 	}
 }
 
-func TestReplayThatCannotBeLeavesTheDeadLetterAndSaysWhy(t *testing.T) {
+func TestRefusedReplayKeepsTheDeadLetterAndSaysWhy(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s, topology := b.server(), b.queue(t)
-	buryOne(t, topology, 0)
-	buryOne(t, topology, 10)
+	addDeadLetter(t, topology, 0)
+	addDeadLetter(t, topology, 10)
 	for id, want := range map[string]struct {
 		status int
 		code   string
@@ -146,12 +146,12 @@ func TestReplayThatCannotBeLeavesTheDeadLetterAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestDeadLettersAreForKeysOfAllProjects(t *testing.T) {
+func TestDeadLettersRequireAKeyOfAllProjects(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s, topology := b.server(), b.queue(t)
 	b.Project(t, "shop")
-	buryOne(t, topology, 5)
+	addDeadLetter(t, topology, 5)
 	for _, key := range []string{b.apiKey(t, project.RoleMember), b.apiKey(t, project.RoleAdmin, "shop")} {
 		for method, path := range map[string]string{http.MethodGet: "", http.MethodPost: "/1/replay"} {
 			if answer := send(s, method, "/api/v1/dead-letters"+path, key, ""); answer.Code != http.StatusForbidden {
@@ -161,11 +161,11 @@ func TestDeadLettersAreForKeysOfAllProjects(t *testing.T) {
 	}
 }
 
-func TestReplayIsInTheAuditAlsoWhereTheDeadLetterCannotBeRemoved(t *testing.T) {
+func TestReplayIsInTheAuditTrailEvenIfTheDeadLetterCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s, topology := b.server(), b.queue(t)
-	buryOne(t, topology, 5)
+	addDeadLetter(t, topology, 5)
 	dead, err := b.Queue.Stream(admintest.Context(t), stream.DeadStream)
 	if err != nil {
 		t.Fatal(err)
@@ -180,6 +180,6 @@ func TestReplayIsInTheAuditAlsoWhereTheDeadLetterCannotBeRemoved(t *testing.T) {
 		t.Errorf("answer %d: %s", answer.Code, answer.Body)
 	}
 	if !strings.Contains(b.Log.String(), `"action":"dead_letter.replayed"`) {
-		t.Error("the audit is silent")
+		t.Error("the audit trail has no entry")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/logboom/logboom/pkg/problem"
 )
 
-// described finds the operation that a request is, by method and path.
+// described finds the operation of a request by its method and path.
 func described(d openAPI, method, path string) (operation, bool) {
 	path, _, _ = strings.Cut(path, "?")
 	parts := strings.Split(path, "/")
@@ -29,7 +29,7 @@ func described(d openAPI, method, path string) (operation, bool) {
 	return operation{}, false
 }
 
-// checkDescribed holds an answer to what openapi.json says of it.
+// checkDescribed checks that openapi.json describes the answer.
 func checkDescribed(t *testing.T, s *testServer, method, path string, answer *httptest.ResponseRecorder) {
 	t.Helper()
 	o, found := described(s.description, method, path)
@@ -65,8 +65,8 @@ func checkDescribed(t *testing.T, s *testServer, method, path string, answer *ht
 	}
 }
 
-// faults tells where a value does not fit a schema. Members that are not
-// described are faults too.
+// faults lists where a value does not match a schema, including members that are
+// not described.
 func faults(named map[string]schema, want schema, value any, at string) (list []string) {
 	if name, found := strings.CutPrefix(want.Ref, schemaRoot); found {
 		return faults(named, named[name], value, at)
@@ -86,7 +86,7 @@ func faults(named map[string]schema, want schema, value any, at string) (list []
 		}
 	case string:
 		if _, err := time.Parse(time.RFC3339Nano, value); want.Format == "date-time" && err != nil {
-			list = append(list, at+" is no time: "+value)
+			list = append(list, at+" is not a valid time: "+value)
 		}
 	}
 	return list
@@ -122,7 +122,7 @@ func typeNames(s schema) []string {
 	return nil
 }
 
-// withNumber takes JSON's only kind of number for an integer.
+// withNumber accepts JSON's only kind of number as an integer.
 func withNumber(names []string) []string {
 	if slices.Contains(names, "integer") {
 		return append(names, "number")
@@ -162,18 +162,18 @@ func TestOpenAPIDescribesExactlyTheRoutes(t *testing.T) {
 			described[strings.ToUpper(method)+" "+path] = true
 		}
 	}
-	laid := map[string]bool{}
+	mounted := map[string]bool{}
 	for _, r := range s.echo.Routes() {
 		if strings.HasPrefix(r.Path, apiRoot+"/") && strings.ToUpper(r.Method) == r.Method {
-			laid[r.Method+" "+template(r.Path)] = true
+			mounted[r.Method+" "+template(r.Path)] = true
 		}
 	}
-	if !maps.Equal(described, laid) || len(laid) == 0 {
-		t.Errorf("described %v\nlaid %v", slices.Sorted(maps.Keys(described)), slices.Sorted(maps.Keys(laid)))
+	if !maps.Equal(described, mounted) || len(mounted) == 0 {
+		t.Errorf("described %v\nmounted %v", slices.Sorted(maps.Keys(described)), slices.Sorted(maps.Keys(mounted)))
 	}
 }
 
-func TestOpenAPIRefersToWhatItHolds(t *testing.T) {
+func TestOpenAPIHasNoBrokenReferences(t *testing.T) {
 	t.Parallel()
 	s := &API{}
 	d := describe(s.routes())
@@ -184,19 +184,19 @@ func TestOpenAPIRefersToWhatItHolds(t *testing.T) {
 	for _, part := range strings.Split(string(text), `"$ref":"`+schemaRoot)[1:] {
 		name, _, _ := strings.Cut(part, `"`)
 		if d.Components.Schemas[name].Type == nil {
-			t.Errorf("%s is referred to and not there", name)
+			t.Errorf("%s is referenced and missing", name)
 		}
 	}
 	for path, operations := range d.Paths {
 		for method, o := range operations {
 			for _, p := range o.Parameters {
 				if p.Description == "" {
-					t.Errorf("%s %s: parameter %s is not explained", method, path, p.Name)
+					t.Errorf("%s %s: parameter %s has no description", method, path, p.Name)
 				}
 			}
 			for status, r := range o.Responses {
 				if _, found := r.Content[problem.ContentType]; status >= "4" && !found {
-					t.Errorf("%s %s: %s is no problem", method, path, status)
+					t.Errorf("%s %s: %s is not described as a problem", method, path, status)
 				}
 			}
 		}
@@ -204,12 +204,12 @@ func TestOpenAPIRefersToWhatItHolds(t *testing.T) {
 	for at := range fieldNotes() {
 		name, field, _ := strings.Cut(at, ".")
 		if d.Components.Schemas[name].Properties[field].Description == "" {
-			t.Errorf("the note on %s explains nothing that is there", at)
+			t.Errorf("the note on %s describes no field", at)
 		}
 	}
 }
 
-func TestBodiesNeedWhatIsDescribedAsRequired(t *testing.T) {
+func TestBodiesRequireTheFieldsThatAreDescribedAsRequired(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()

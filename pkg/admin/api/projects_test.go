@@ -19,7 +19,7 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 )
 
-// decoded reads an answer's body.
+// decoded decodes an answer's body.
 func decoded[T any](t *testing.T, answer *httptest.ResponseRecorder) T {
 	t.Helper()
 	var value T
@@ -149,7 +149,7 @@ func TestCompressedBodyIsRefused(t *testing.T) {
 	}
 }
 
-func TestUnknownFieldIsNamedWithoutItsControlCharacters(t *testing.T) {
+func TestUnknownFieldIsNamedWithoutControlCharacters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	answer := b.do(t, b.server(), http.MethodPost, apiRoot+"/projects", `{"\u001b]0;x\u202e`+strings.Repeat("y", 100)+`":1}`)
@@ -159,7 +159,7 @@ func TestUnknownFieldIsNamedWithoutItsControlCharacters(t *testing.T) {
 	}
 }
 
-func TestOneOfManyParallelCreationsWins(t *testing.T) {
+func TestOneOfManyParallelCreationsSucceeds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -202,11 +202,11 @@ func TestProjectsAreListedPageByPage(t *testing.T) {
 		cursor = page.Next
 	}
 	if fmt.Sprint(names) != "[a b c d.x e]" {
-		t.Errorf("pages give %v", names)
+		t.Errorf("pages contain %v", names)
 	}
 }
 
-func TestLongestPageStillTellsThatAnotherFollows(t *testing.T) {
+func TestLongestPageStillHasACursor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -237,7 +237,7 @@ func TestLimitedKeyListsItsProjectsPageByPage(t *testing.T) {
 	}
 	key := b.apiKey(t, project.RoleMember, "c", "a", "b")
 	b.do(t, s, http.MethodDelete, apiRoot+"/projects/b", "")
-	b.Project(t, "b") // another one of the name, which the key knows nothing of
+	b.Project(t, "b") // another project with the name, which the key may not read
 	for query, want := range map[string]string{"": "ac", "?limit=1": "a", "?limit=1&cursor=a": "c", "?cursor=c": ""} {
 		got := ""
 		for _, p := range decoded[projectPage](t, send(s, http.MethodGet, apiRoot+"/projects"+query, key, "")).Projects {
@@ -298,7 +298,7 @@ func TestAlertsAreShownWithoutTheirAddress(t *testing.T) {
 		}
 	}
 	if kept, err := b.Store.Alerts(admintest.Context(t), "shop"); err != nil || kept.WebhookURL.Reveal() != address {
-		t.Errorf("another address is kept: %v", err)
+		t.Errorf("another address is stored: %v", err)
 	}
 	shown := decoded[alertsBody](t, b.do(t, s, http.MethodGet, path, ""))
 	sentBack, err := json.Marshal(shown)
@@ -306,11 +306,11 @@ func TestAlertsAreShownWithoutTheirAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if answer := b.do(t, s, http.MethodPut, path, string(sentBack)); answer.Code != http.StatusBadRequest {
-		t.Errorf("what is shown is taken for an address: %s", answer.Body)
+		t.Errorf("what is shown is accepted as an address: %s", answer.Body)
 	}
 	b.do(t, s, http.MethodPut, path, `{"webhook_url":""}`)
 	if kept, err := b.Store.Alerts(admintest.Context(t), "shop"); err != nil || kept.WebhookURL.IsSet() {
-		t.Errorf("an address is kept: %v", err)
+		t.Errorf("an address is stored: %v", err)
 	}
 	if strings.Contains(b.Log.String(), "canary") {
 		t.Errorf("the address is logged: %s", &b.Log)
@@ -355,7 +355,7 @@ func TestTokensAreListedPageByPageAndRevoked(t *testing.T) {
 			if made[token.ID].Last4 != token.Last4 || made[token.ID].Name != token.Name {
 				t.Errorf("listed %v, made %v", token, made[token.ID])
 			}
-			// A page goes on behind a token that is revoked meanwhile.
+			// The next page begins after a token, even if it is revoked meanwhile.
 			if answer := b.do(t, s, http.MethodDelete, path+"/"+token.ID, ""); answer.Code != http.StatusNoContent {
 				t.Errorf("delete: answer %d: %s", answer.Code, answer.Body)
 			}
@@ -363,12 +363,12 @@ func TestTokensAreListedPageByPageAndRevoked(t *testing.T) {
 		cursor = page.Next
 	}
 	if fmt.Sprint(listed) != "[t0 t1 t2 t3 t4]" {
-		t.Errorf("pages give %v", listed)
+		t.Errorf("pages contain %v", listed)
 	}
 	for id, m := range made {
 		digest, _ := project.ParseToken(m.Token)
 		if _, err := b.Store.Identify(admintest.Context(t), digest); err == nil {
-			t.Errorf("token %s opens after it was revoked", id)
+			t.Errorf("token %s is valid after it was revoked", id)
 		}
 	}
 }
@@ -388,7 +388,7 @@ func TestTokenOfAnotherProjectIsNotFound(t *testing.T) {
 	}
 }
 
-func TestLostRecordRefusesEveryRouteAsUnavailable(t *testing.T) {
+func TestEveryRouteIsUnavailableWhenTheQueueIsDown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -401,7 +401,7 @@ func TestLostRecordRefusesEveryRouteAsUnavailable(t *testing.T) {
 			continue
 		}
 		all.Go(func() {
-			answer := sendWithin(time.Second, s, r.method, r.address("shop"), b.key, "{}") // nobody will answer
+			answer := sendWithin(time.Second, s, r.method, r.address("shop"), b.key, "{}") // the queue will not answer
 			checkDescribed(t, s, r.method, r.address("shop"), answer)
 			if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" {
 				t.Errorf("%s %s: answer %d: %s", r.method, r.path, answer.Code, answer.Body)
@@ -411,7 +411,7 @@ func TestLostRecordRefusesEveryRouteAsUnavailable(t *testing.T) {
 	all.Wait()
 }
 
-func TestChangesAreToldToTheAuditWithoutSecrets(t *testing.T) {
+func TestChangesAreRecordedWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -450,7 +450,7 @@ func TestChangesAreToldToTheAuditWithoutSecrets(t *testing.T) {
 	}
 	want := []string{"project.created", "token.created", "settings.changed", "alerts.changed", "token.deleted", "project.deleted"}
 	if !slices.Equal(actions, want) {
-		t.Errorf("told of %v, want %v", actions, want)
+		t.Errorf("recorded %v, want %v", actions, want)
 	}
 	for _, secret := range []string{m.Token, b.key, "canary", strings.TrimPrefix(m.Token, "lgb_")[:20]} {
 		if strings.Contains(answers, secret) || strings.Contains(b.Log.String(), secret) {

@@ -38,7 +38,7 @@ func serve(t *testing.T, i *admintest.Installation, settings config.Admin) *serv
 
 const pagePassword = "a long password"
 
-// signedIn is the cookie of a user who signed in by the form.
+// signedIn signs a user in by the form and returns the cookie.
 func signedIn(t *testing.T, s *server, email string) *http.Cookie {
 	t.Helper()
 	answer := submit(s, "/sign-in", nil, url.Values{"email": {email}, "password": {pagePassword}})
@@ -49,7 +49,7 @@ func signedIn(t *testing.T, s *server, email string) *http.Cookie {
 	return cookies[0]
 }
 
-// submit sends a form as a browser does that looks at this machine's pages.
+// submit sends a form, as a browser on the same machine does.
 func submit(s *server, path string, cookie *http.Cookie, form url.Values) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodPost, "http://localhost:8081"+path, strings.NewReader(form.Encode()))
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -65,7 +65,7 @@ func ask(s *server, request *http.Request, cookie *http.Cookie) *httptest.Respon
 	return answer
 }
 
-func TestPagesAskTheAPIByTheirSession(t *testing.T) {
+func TestPagesUseTheAPIWithTheirSession(t *testing.T) {
 	t.Parallel()
 	i := admintest.Start(t)
 	s := serve(t, i, config.Admin{})
@@ -107,7 +107,7 @@ func TestPagesAskTheAPIByTheirSession(t *testing.T) {
 	}
 }
 
-func TestEveryChangeIsKeptWithWhoMadeIt(t *testing.T) {
+func TestEveryChangeIsRecordedWithItsAuthor(t *testing.T) {
 	t.Parallel()
 	i := admintest.Start(t)
 	s := serve(t, i, config.Admin{})
@@ -138,21 +138,21 @@ func TestEveryChangeIsKeptWithWhoMadeIt(t *testing.T) {
 			}
 			got = append(got, fmt.Sprintf("%s %s %s", by, c.Action, c.Project))
 			if time.Since(c.Time) > time.Hour || c.RequestID == "" || c.Address == "" {
-				t.Errorf("kept %+v", c)
+				t.Errorf("recorded %+v", c)
 			}
 		}
 		before, more = next, next != 0
 	}
 	want := "[one@example.org project.deleted shop key settings.changed shop one@example.org token.created shop one@example.org project.created shop one@example.org person.signed_in ]"
 	if fmt.Sprint(got) != want {
-		t.Errorf("kept %v", got)
+		t.Errorf("recorded %v", got)
 	}
 	if page := ask(s, httptest.NewRequest(http.MethodGet, "http://localhost:8081/installation/audit", nil), cookie); !strings.Contains(page.Body.String(), "API key ") || !strings.Contains(page.Body.String(), "created a token") {
 		t.Errorf("the page: %d %s", page.Code, page.Body)
 	}
 }
 
-func TestSetUpCodeIsWrittenToTheLogWhileNobodyIsAdmin(t *testing.T) {
+func TestSetUpCodeIsLoggedUntilThereIsAnAdmin(t *testing.T) {
 	t.Parallel()
 	i := admintest.Start(t)
 	s := serve(t, i, config.Admin{})
@@ -168,11 +168,11 @@ func TestSetUpCodeIsWrittenToTheLogWhileNobodyIsAdmin(t *testing.T) {
 	logged := len(i.Log.String())
 	serve(t, i, config.Admin{})
 	if strings.Contains(i.Log.String()[logged:], "set-up code") {
-		t.Error("the way is open again after a restart")
+		t.Error("the set-up is open again after a restart")
 	}
 }
 
-func TestPagesNameTheAddressesOfTheSettings(t *testing.T) {
+func TestPagesUseTheAddressesInTheSettings(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		settings config.Admin
@@ -197,7 +197,7 @@ func TestPagesNameTheAddressesOfTheSettings(t *testing.T) {
 	}
 }
 
-func TestAddressIsBelievedOfTrustedProxiesOnly(t *testing.T) {
+func TestForwardedAddressIsBelievedOnlyFromTrustedProxies(t *testing.T) {
 	t.Parallel()
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.20.0.0/16"), netip.MustParsePrefix("2001:db8:1::/48")}
 	for name, tc := range map[string]struct {
@@ -235,7 +235,7 @@ func TestAddressIsBelievedOfTrustedProxiesOnly(t *testing.T) {
 	}
 }
 
-// enter tries to sign in, by a connection from httptest's 192.0.2.1.
+// enter tries to sign in from 192.0.2.1, the address of httptest.
 func enter(s *server, email, password, forwarded string) (code int) {
 	form := url.Values{"email": {email}, "password": {password}}.Encode()
 	request := httptest.NewRequest(http.MethodPost, "http://localhost:8081/sign-in", strings.NewReader(form))
@@ -244,7 +244,7 @@ func enter(s *server, email, password, forwarded string) (code int) {
 	return ask(s, request, nil).Code
 }
 
-func TestForgedAddressEscapesNoBoundAndIsNotWrittenDown(t *testing.T) {
+func TestForgedAddressNeitherEvadesLimitsNorIsRecorded(t *testing.T) {
 	t.Parallel()
 	i := admintest.Start(t)
 	if _, err := i.Store.CreateFirstAdmin(admintest.Context(t), "one@example.org", project.NewSecret(pagePassword)); err != nil {
@@ -260,18 +260,18 @@ func TestForgedAddressEscapesNoBoundAndIsNotWrittenDown(t *testing.T) {
 			t.Errorf("answer %d; the trail says %+v, %v; want %s", code, list, err, want)
 		}
 	}
-	// Longer than any is, so that nothing has to be hashed to find it wrong: all
-	// tries are within the minute in which they are counted.
+	// No password is so long, so that nothing is hashed: all tries are within the
+	// minute in which they count.
 	wrong := strings.Repeat("x", 2000)
 	for s, want := range map[*server]int{direct: 20, behind: 22} {
-		looked := 0
+		checked := 0
 		for i := range 22 {
 			if enter(s, fmt.Sprintf("user%d@example.org", i), wrong, fmt.Sprintf("198.51.100.%d", i)) == http.StatusUnauthorized {
-				looked++
+				checked++
 			}
 		}
-		if looked != want {
-			t.Errorf("%d of 22 with as many addresses in the header were looked at, want %d", looked, want)
+		if checked != want {
+			t.Errorf("%d of 22 with as many addresses in the header were checked, want %d", checked, want)
 		}
 	}
 }

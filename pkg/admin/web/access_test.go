@@ -12,7 +12,7 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 )
 
-// table is every page and who may open it, to be changed with care.
+// table is every page with its access. Change it with care.
 const table = `
 GET  / member
 GET  /sign-in anyone
@@ -70,7 +70,7 @@ GET  /operations/dead-letters/:letter admin of all projects
 POST /operations/dead-letters/replay admin of all projects
 `
 
-func TestRouteTableNamesEveryRole(t *testing.T) {
+func TestRouteTableNamesTheAccessOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	got := "\n"
 	for _, r := range (&Pages{}).routes() {
@@ -81,9 +81,9 @@ func TestRouteTableNamesEveryRole(t *testing.T) {
 	}
 }
 
-// TestEveryPageAsksForItsRole tries every route as everybody, on a project of
-// theirs and on another's.
-func TestEveryPageAsksForItsRole(t *testing.T) {
+// TestEveryPageRequiresItsRole requests every route as different people, in their
+// own project and in another.
+func TestEveryPageRequiresItsRole(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	mine, theirs := s.Project(t, "mine"), s.Project(t, "theirs")
@@ -115,19 +115,19 @@ func TestEveryPageAsksForItsRole(t *testing.T) {
 	}
 	for _, name := range []string{"mine", "theirs"} {
 		if found, err := s.Store.Project(admintest.Context(t), name); err != nil || found.Settings.RetentionDays != 30 {
-			t.Errorf("somebody changed %s: %+v, %v", name, found, err)
+			t.Errorf("%s was changed: %+v, %v", name, found, err)
 		}
 	}
 }
 
-// aboutNothing tells whether the route is about a thing that the test does not
-// name: being let in, one learns that it is not there.
+// aboutNothing reports whether the route is about something that the test does
+// not create, so that a person with access gets 404.
 func aboutNothing(r route, code int) bool {
 	return code == http.StatusNotFound && (strings.Contains(r.path, ":token") || strings.Contains(r.path, ":key") || strings.Contains(r.path, ":id") || strings.Contains(r.path, ":letter") ||
 		strings.HasPrefix(r.path, usersPath+"/"))
 }
 
-// expected is what a person's request is refused with; 0 where it is let in.
+// expected returns the status that refuses the person, 0 if the page is allowed.
 func expected(r route, who string) int {
 	ofProject := strings.Contains(r.path, ":project")
 	switch {
@@ -145,7 +145,7 @@ func expected(r route, who string) int {
 	return 0
 }
 
-func TestListShowsOnesOwnProjectsOnly(t *testing.T) {
+func TestListShowsOnlyThePersonsProjects(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	mine := s.Project(t, "mine")
@@ -156,20 +156,20 @@ func TestListShowsOnesOwnProjectsOnly(t *testing.T) {
 	} {
 		for _, path := range []string{"/projects", "/projects?filter=their", "/projects?after=mine"} {
 			if page := visitor.get(path).Body.String(); strings.Contains(page, "theirs") {
-				t.Errorf("%s sees another's project at %s", who, path)
+				t.Errorf("%s sees another project at %s", who, path)
 			}
 		}
 		if page := visitor.get("/projects").Body.String(); !strings.Contains(page, "/projects/mine") {
-			t.Errorf("%s does not see their own", who)
+			t.Errorf("%s does not see their own project", who)
 		}
 		gone, others := visitor.get("/projects/nobody-s/settings"), visitor.get("/projects/theirs/settings")
 		if gone.Code != others.Code || gone.Body.String() != strings.ReplaceAll(others.Body.String(), "theirs", "nobody-s") {
-			t.Errorf("%s can tell another's project from one that is not there", who)
+			t.Errorf("%s can distinguish another project from a missing one", who)
 		}
 	}
 }
 
-func TestDeletedProjectsMembersAreNotMembersOfTheNextOfItsName(t *testing.T) {
+func TestMembersOfADeletedProjectAreNotMembersOfALaterOneWithItsName(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	v := s.as(t, s.user(t, "member@example.org", project.RoleMember, s.Project(t, "shop")))

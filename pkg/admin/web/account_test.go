@@ -11,7 +11,7 @@ import (
 
 const freshPassword = "a longer password"
 
-// changePassword sends the form of the account page.
+// changePassword sends the password form of the account page.
 func (v *visitor) changePassword(old, fresh, again string) (code int, page string) {
 	answer := v.post(accountPath+"/password", url.Values{"old": {old}, "password": {fresh}, "again": {again}})
 	if answer.Code == http.StatusSeeOther {
@@ -20,7 +20,7 @@ func (v *visitor) changePassword(old, fresh, again string) (code int, page strin
 	return answer.Code, answer.Body.String()
 }
 
-func TestPasswordChangedByItsOwnerEndsTheirOtherSessions(t *testing.T) {
+func TestChangingOnesPasswordEndsOtherSessions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	user := s.user(t, "one@example.org", project.RoleMember)
@@ -43,15 +43,15 @@ func TestPasswordChangedByItsOwnerEndsTheirOtherSessions(t *testing.T) {
 		}
 	}
 	if answer := s.visitor(t).signIn(user.Email, password); answer.Code == http.StatusSeeOther && answer.Header().Get("Location") == projectsPath {
-		t.Error("the old password is still good")
+		t.Error("the old password is still valid")
 	}
 	again := s.visitor(t)
 	if again.signIn(user.Email, freshPassword); !again.isIn() {
-		t.Error("the new password is not good")
+		t.Error("the new password is not valid")
 	}
 }
 
-func TestPasswordStaysUnlessTheFormIsRight(t *testing.T) {
+func TestPasswordStaysUnlessTheFormIsValid(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	v := s.as(t, s.user(t, "one@example.org", project.RoleMember))
@@ -73,7 +73,7 @@ func TestPasswordStaysUnlessTheFormIsRight(t *testing.T) {
 		}
 	}
 	if fresh := s.visitor(t); fresh.signIn("one@example.org", password).Code != http.StatusSeeOther || !v.isIn() || !fresh.isIn() {
-		t.Error("the old password or the session is gone")
+		t.Error("the old password or the session is no longer valid")
 	}
 }
 
@@ -83,19 +83,19 @@ func TestStolenSessionDoesNotHelpToGuessThePassword(t *testing.T) {
 	s.closeSetUp(t)
 	user := s.user(t, "one@example.org", project.RoleMember)
 	thief := s.as(t, user)
-	looked := 0
+	checked := 0
 	for range 10 {
 		if code, _ := thief.changePassword(tooLong(), freshPassword, freshPassword); code == http.StatusForbidden {
-			looked++
+			checked++
 		}
 		if thief.signIn(user.Email, tooLong()).Code == http.StatusUnauthorized {
-			looked++
+			checked++
 		}
 	}
-	if looked > 6 {
-		t.Errorf("%d guesses were looked at within a minute", looked)
+	if checked > 6 {
+		t.Errorf("%d guesses were checked within a minute", checked)
 	}
 	if code, _ := thief.changePassword(password, freshPassword, freshPassword); code != http.StatusTooManyRequests {
-		t.Errorf("the right one during the pause: answer %d", code)
+		t.Errorf("the right password during the pause: answer %d", code)
 	}
 }

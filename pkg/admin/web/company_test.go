@@ -13,7 +13,7 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 )
 
-// withIssuer is a site whose people may sign in by an issuer of accounts.
+// withIssuer returns a site with company sign-in.
 func withIssuer(t *testing.T) (*site, *issuertest.Issuer) {
 	t.Helper()
 	s, i := newSite(t), issuertest.Start(t)
@@ -28,8 +28,8 @@ func withIssuer(t *testing.T) (*site, *issuertest.Issuer) {
 	return s, i
 }
 
-// begin sends the visitor to the issuer, where they agree: the address that
-// they come back to.
+// begin begins a company sign-in and returns the address to which the issuer
+// sends the visitor back.
 func (v *visitor) begin(i *issuertest.Issuer) (back string) {
 	v.t.Helper()
 	answer := v.get("/sign-in/company")
@@ -46,11 +46,11 @@ func TestCompanyAccountOfAUserSignsIn(t *testing.T) {
 	s, i := withIssuer(t)
 	s.user(t, issuertest.Email, project.RoleMember)
 	if page := s.visitor(t).get(signInPath).Body.String(); !strings.Contains(page, `href="/sign-in/company"`) {
-		t.Error("the sign-in does not offer it")
+		t.Error("the sign-in page does not offer it")
 	}
 	v := s.visitor(t)
 	fixed := strings.Repeat("A", 43)
-	v.cookies[sessionCookie] = fixed // as an attacker would plant it
+	v.cookies[sessionCookie] = fixed // as an attacker would set it
 	back := v.begin(i)
 	attempt := v.cookies[attemptCookie]
 	answer := v.get(back)
@@ -58,7 +58,7 @@ func TestCompanyAccountOfAUserSignsIn(t *testing.T) {
 		t.Fatalf("answer %d to %s: %s", answer.Code, answer.Header().Get("Location"), answer.Body)
 	}
 	if v.cookies[sessionCookie] == fixed || v.cookies[attemptCookie] != "" {
-		t.Errorf("the browser holds %v", v.cookies)
+		t.Errorf("the browser has %v", v.cookies)
 	}
 	if change := s.last(t); change.Action != "person.signed_in" || change.Person != issuertest.Email {
 		t.Errorf("in the audit trail: %+v", change)
@@ -70,7 +70,7 @@ func TestCompanyAccountOfAUserSignsIn(t *testing.T) {
 	}
 }
 
-func TestCompanyAccountIsFinishedWhereItWasBegun(t *testing.T) {
+func TestCompanySignInMustEndInTheBrowserThatBeganIt(t *testing.T) {
 	t.Parallel()
 	s, i := withIssuer(t)
 	s.user(t, issuertest.Email, project.RoleMember)
@@ -79,13 +79,13 @@ func TestCompanyAccountIsFinishedWhereItWasBegun(t *testing.T) {
 	if answer := victim.get(back); answer.Code != http.StatusForbidden || !strings.Contains(answer.Body.String(), "not begun in this browser") || victim.isIn() {
 		t.Errorf("another browser: answer %d", answer.Code)
 	}
-	victim.begin(i) // one of their own does not help
+	victim.begin(i) // an attempt of their own does not help
 	if answer := victim.get(back); answer.Code != http.StatusForbidden || victim.isIn() {
 		t.Errorf("another browser with an attempt of its own: answer %d", answer.Code)
 	}
 }
 
-func TestCompanyAccountThatIsNotGoodGetsNoSession(t *testing.T) {
+func TestInvalidCompanyAccountGetsNoSession(t *testing.T) {
 	t.Parallel()
 	s, i := withIssuer(t)
 	s.user(t, issuertest.Email, project.RoleMember)
@@ -104,12 +104,12 @@ func TestCompanyAccountThatIsNotGoodGetsNoSession(t *testing.T) {
 			t.Errorf("%s: answer %d: %s", name, answer.Code, page)
 		}
 		if v.isIn() || v.cookies[sessionCookie] != "" {
-			t.Errorf("%s: has a session", name)
+			t.Errorf("%s: got a session", name)
 		}
 	}
 }
 
-func TestCompanyAccountsAreNoPageWithoutAnIssuer(t *testing.T) {
+func TestCompanySignInDoesNotExistWithoutAnIssuer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for _, path := range []string{"/sign-in/company", "/sign-in/company/back?state=x&code=y"} {
@@ -119,7 +119,7 @@ func TestCompanyAccountsAreNoPageWithoutAnIssuer(t *testing.T) {
 	}
 }
 
-func TestIssuerThatIsAwayIsSaidSo(t *testing.T) {
+func TestUnreachableIssuerIsReported(t *testing.T) {
 	t.Parallel()
 	s, _ := withIssuer(t)
 	gone := httptest.NewServer(nil)

@@ -24,7 +24,7 @@ func TestNumbersAreShortAndReadable(t *testing.T) {
 	}
 }
 
-func TestTimesAreToldInTheUnitThatMatters(t *testing.T) {
+func TestTimesHaveOneOrTwoUnits(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for gone, want := range map[time.Duration]string{

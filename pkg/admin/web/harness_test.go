@@ -78,12 +78,12 @@ func (s *site) user(t *testing.T, email string, role project.Role, projects ...p
 	return made
 }
 
-// visitor is a browser without script: it keeps cookies and sends forms.
+// visitor is a browser without script: it stores cookies and sends forms.
 type visitor struct {
 	t       *testing.T
 	site    *site
 	root    string // scheme and host
-	address string // from where; "": as every other visitor
+	address string // of the client; "": the same for all visitors
 	cookies map[string]string
 	header  map[string]string // of every request
 }
@@ -92,7 +92,7 @@ func (s *site) visitor(t *testing.T) *visitor {
 	return &visitor{t: t, site: s, root: "http://localhost:8081", cookies: map[string]string{}, header: map[string]string{}}
 }
 
-// as is a visitor with a session of the user.
+// as returns a visitor with a session of the user.
 func (s *site) as(t *testing.T, user project.User) *visitor {
 	t.Helper()
 	token, err := s.Deps.Sessions.Begin(admintest.Context(t), user)
@@ -139,10 +139,10 @@ func (v *visitor) send(method, path, kind string, body io.Reader) *httptest.Resp
 	return answer
 }
 
-// signIn sends the form of the sign-in.
+// signIn sends the sign-in form.
 func (v *visitor) signIn(email, password string) *httptest.ResponseRecorder {
 	return v.post(signInPath, url.Values{"email": {email}, "password": {password}})
 }
 
-// isIn tells whether the visitor is let into the projects.
+// isIn reports whether the visitor may see the list of projects.
 func (v *visitor) isIn() bool { return v.get(projectsPath).Code == http.StatusOK }

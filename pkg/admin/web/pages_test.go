@@ -17,13 +17,14 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 )
 
-// strange are texts that become something else where they are not escaped.
+// strange are texts that would act as markup or script without escaping.
 var strange = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' autofocus onfocus=alert(1) x='`, `javascript:alert(1)`, `</textarea><svg onload=alert(1)>`,
 	`{{.Person}}`, `&lt;script&gt;`, `<!--`, `]]>`, `<style>*{display:none}</style>`, `</title><script>alert(1)</script>`, "\u202egnp.exe", `<a href="data:text/html,x">`,
 }
 
-// checkPage walks a page's elements: what runs, and what CSP would refuse.
+// checkPage checks that a page has no script or style of its own, and no link to
+// another site.
 func checkPage(t *testing.T, where, page string) {
 	t.Helper()
 	tokens := html.NewTokenizer(strings.NewReader(page))
@@ -45,7 +46,7 @@ func checkPage(t *testing.T, where, page string) {
 				source = a.Val
 			}
 			if (a.Key == "href" || a.Key == "src" || a.Key == "action") && strings.Contains(a.Val, ":") && !strings.HasPrefix(a.Val, "/") {
-				t.Errorf("%s leads away: %s", where, token)
+				t.Errorf("%s leads to another site: %s", where, token)
 			}
 		}
 		switch token.Data {
@@ -59,7 +60,7 @@ func checkPage(t *testing.T, where, page string) {
 	}
 }
 
-func TestStrangeTextShowsAsText(t *testing.T) {
+func TestHostileTextIsShownAsText(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
@@ -106,7 +107,7 @@ func TestStrangeTextShowsAsText(t *testing.T) {
 	}
 }
 
-func TestEveryPageIsGuardedByItsHeaders(t *testing.T) {
+func TestEveryPageHasSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
@@ -177,7 +178,7 @@ func TestUsageAndStateOfAProjectAreShown(t *testing.T) {
 	}
 	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
 	if page := v.get("/projects").Body.String(); !strings.Contains(page, "Waiting for the first record") {
-		t.Error("a new project does not say that it waits")
+		t.Error("the page of a new project does not say that it waits")
 	}
 	if state := v.get("/projects/shop/start/state").Body.String(); !strings.Contains(state, `"first":false`) {
 		t.Errorf("the state is %s", state)
@@ -203,7 +204,7 @@ func TestUsageAndStateOfAProjectAreShown(t *testing.T) {
 	}
 }
 
-func TestShorterRetentionIsAgreedToFirst(t *testing.T) {
+func TestShorterRetentionMustBeConfirmed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
@@ -227,7 +228,7 @@ func TestShorterRetentionIsAgreedToFirst(t *testing.T) {
 	}
 }
 
-func TestTokenIsShownInTheAnswerThatMakesItOnly(t *testing.T) {
+func TestTokenIsShownOnlyInTheAnswerThatCreatesIt(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
@@ -259,7 +260,7 @@ func TestTokenIsShownInTheAnswerThatMakesItOnly(t *testing.T) {
 	}
 }
 
-func TestSnippetsHoldNothingThatAShellObeys(t *testing.T) {
+func TestSnippetsContainNothingThatAShellExecutes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
@@ -289,7 +290,7 @@ func TestSnippetsHoldNothingThatAShellObeys(t *testing.T) {
 	}
 }
 
-func TestUsersGetNoMoreThanTheFormSays(t *testing.T) {
+func TestUsersGetOnlyTheRightsInTheForm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	shop := s.Project(t, "shop")
@@ -308,7 +309,7 @@ func TestUsersGetNoMoreThanTheFormSays(t *testing.T) {
 	}
 	for _, email := range []string{"typo@example.org", "root@example.org"} {
 		if _, err := s.Store.User(admintest.Context(t), email); err == nil {
-			t.Errorf("%s was made all the same", email)
+			t.Errorf("%s was created anyway", email)
 		}
 	}
 	few, err := s.Store.User(admintest.Context(t), "few@example.org")
@@ -321,19 +322,19 @@ func TestUsersGetNoMoreThanTheFormSays(t *testing.T) {
 	}
 	boss.post(usersPath+"/role", url.Values{"email": {"few@example.org"}, "role": {"member"}, "projects": {"shop"}})
 	if v.get("/projects/shop/settings").Code != http.StatusOK || v.get("/projects/shop/settings/delete").Code != http.StatusForbidden {
-		t.Error("the new role does not count at once")
+		t.Error("the new role does not apply at once")
 	}
 	for path, form := range map[string]url.Values{
 		usersPath + "/role":   {"email": {"boss@example.org"}, "role": {"member"}},
 		usersPath + "/delete": {"email": {"boss@example.org"}, "confirm": {"boss@example.org"}},
 	} {
 		if code := boss.post(path, form).Code; code != http.StatusBadRequest {
-			t.Errorf("%s of oneself: answer %d", path, code)
+			t.Errorf("%s of the person themselves: answer %d", path, code)
 		}
 	}
 	boss.post(usersPath+"/delete", url.Values{"email": {"few@example.org"}, "confirm": {"few@example.org"}})
 	if v.isIn() || v.get("/projects/"+shop.Name).Code != http.StatusSeeOther {
-		t.Error("a deleted user is still in")
+		t.Error("a deleted user is still signed in")
 	}
 }
 
@@ -361,7 +362,7 @@ func TestAddressOfAlertsIsNeverShown(t *testing.T) {
 	}
 	v.post(path+"/off", nil)
 	if saved, err := s.Store.Alerts(admintest.Context(t), "shop"); err != nil || saved.WebhookURL.IsSet() {
-		t.Errorf("after turning off: %v", err)
+		t.Errorf("after turning alerts off: %v", err)
 	}
 }
 
@@ -373,6 +374,6 @@ func TestFormsAreBounded(t *testing.T) {
 		t.Errorf("answer %d", answer.Code)
 	}
 	if answer := v.send(http.MethodPost, "/projects", "application/x-www-form-urlencoded", strings.NewReader("name=%zz")); answer.Code != http.StatusBadRequest {
-		t.Errorf("a form that is none: answer %d", answer.Code)
+		t.Errorf("a malformed form: answer %d", answer.Code)
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 )
 
-func TestSignInMakesANewSessionWhateverCameBefore(t *testing.T) {
+func TestSignInAlwaysCreatesANewSession(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.user(t, "one@example.org", project.RoleAdmin)
 	s.closeSetUp(t)
 	v := s.visitor(t)
 	fixed := strings.Repeat("A", 43)
-	v.cookies[sessionCookie] = fixed // as an attacker would plant it
+	v.cookies[sessionCookie] = fixed // as an attacker would set it
 	if answer := v.signIn("one@example.org", password); answer.Code != http.StatusSeeOther || answer.Header().Get("Location") != projectsPath {
 		t.Fatalf("answer %d to %s: %s", answer.Code, answer.Header().Get("Location"), answer.Body)
 	}
@@ -30,20 +30,20 @@ func TestSignInMakesANewSessionWhateverCameBefore(t *testing.T) {
 	planted := s.visitor(t)
 	planted.cookies[sessionCookie] = fixed
 	if planted.isIn() {
-		t.Error("the planted session is good")
+		t.Error("the planted session is valid")
 	}
 	v.signIn("one@example.org", password)
 	old := s.visitor(t)
 	old.cookies[sessionCookie] = first
 	if v.cookies[sessionCookie] == first || old.isIn() {
-		t.Error("the session before the second sign-in is still good")
+		t.Error("the session before the second sign-in is still valid")
 	}
 	if change := s.last(t); change.Action != "person.signed_in" || change.Person != "one@example.org" {
 		t.Errorf("in the audit trail: %+v", change)
 	}
 }
 
-// closeSetUp makes the first admin, so that the sign-in is open.
+// closeSetUp creates the first admin, so that people can sign in.
 func (s *site) closeSetUp(t *testing.T) {
 	t.Helper()
 	if _, err := s.Store.CreateFirstAdmin(admintest.Context(t), "first@example.org", project.NewSecret(password)); err != nil {
@@ -51,25 +51,25 @@ func (s *site) closeSetUp(t *testing.T) {
 	}
 }
 
-func TestSignOutKillsTheSession(t *testing.T) {
+func TestSignOutEndsTheSession(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	v := s.as(t, s.user(t, "one@example.org", project.RoleAdmin))
 	replayed := s.visitor(t)
 	replayed.cookies[sessionCookie] = v.cookies[sessionCookie]
 	if !replayed.isIn() {
-		t.Fatal("the session was never good")
+		t.Fatal("the session was never valid")
 	}
 	v.post("/sign-out", nil)
 	if _, kept := v.cookies[sessionCookie]; kept || v.isIn() {
-		t.Error("the browser keeps the cookie")
+		t.Error("the browser still has the cookie")
 	}
 	if replayed.isIn() {
-		t.Error("the session is good after the sign-out")
+		t.Error("the session is valid after the sign-out")
 	}
 }
 
-func TestUnknownUserAndWrongPasswordAreAnsweredAlike(t *testing.T) {
+func TestUnknownUserAndWrongPasswordGetTheSameAnswer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.user(t, "one@example.org", project.RoleAdmin)
@@ -80,26 +80,26 @@ func TestUnknownUserAndWrongPasswordAreAnsweredAlike(t *testing.T) {
 		t.Errorf("answers %d and %d", wrong.Code, unknown.Code)
 	}
 	if wrong.Body.String() != strings.ReplaceAll(unknown.Body.String(), "two@example.org", "one@example.org") {
-		t.Error("the pages differ")
+		t.Error("the answers differ")
 	}
 	if strings.Contains(wrong.Body.String(), "not it") {
 		t.Error("the page repeats the password")
 	}
 }
 
-func TestBruteForceIsStoppedAndSaysForHowLong(t *testing.T) {
+func TestTooManyTriesAreRefusedWithATimeToWait(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.closeSetUp(t)
 	v := s.visitor(t)
-	looked := 0
+	checked := 0
 	for range 20 {
 		if v.signIn("first@example.org", tooLong()).Code == http.StatusUnauthorized {
-			looked++
+			checked++
 		}
 	}
-	if looked != 5 {
-		t.Errorf("%d of 20 tries were looked at", looked)
+	if checked != 5 {
+		t.Errorf("%d of 20 tries were checked", checked)
 	}
 	answer := v.signIn("first@example.org", password)
 	if answer.Code != http.StatusTooManyRequests || answer.Header().Get("Retry-After") == "" || v.isIn() {
@@ -107,8 +107,8 @@ func TestBruteForceIsStoppedAndSaysForHowLong(t *testing.T) {
 	}
 }
 
-// tooLong is a wrong password that costs no time to be found wrong, because no
-// password is so long: tries with it are within the minute in which they count.
+// tooLong returns a wrong password that is refused without hashing, because no
+// password is so long: all tries are within the minute in which they count.
 func tooLong() string { return strings.Repeat("x", 2000) }
 
 func TestFormsOfOtherSitesChangeNothing(t *testing.T) {
@@ -142,7 +142,7 @@ func TestFormsOfOtherSitesChangeNothing(t *testing.T) {
 	}
 }
 
-func TestNobodySignsInOverAnOpenNetwork(t *testing.T) {
+func TestSignInIsRefusedOverAnUnencryptedNetwork(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.closeSetUp(t)
@@ -168,11 +168,11 @@ func TestNobodySignsInOverAnOpenNetwork(t *testing.T) {
 		t.Errorf("cookie %s, header %v", set, answer.Header())
 	}
 	if !v.isIn() {
-		t.Error("the session does not count")
+		t.Error("the session is not valid")
 	}
 }
 
-func TestSignInLeadsBackToPagesOfThisSiteOnly(t *testing.T) {
+func TestSignInLeadsBackOnlyToPagesOfThisSite(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.closeSetUp(t)
@@ -190,7 +190,7 @@ func TestSignInLeadsBackToPagesOfThisSiteOnly(t *testing.T) {
 	}
 }
 
-func TestFirstAdminIsMadeOnceWithTheCode(t *testing.T) {
+func TestFirstAdminIsCreatedOnceWithTheCode(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	code, err := s.Deps.Sessions.NewSetupCode(admintest.Context(t))
@@ -216,7 +216,7 @@ func TestFirstAdminIsMadeOnceWithTheCode(t *testing.T) {
 	for i := range cap(codes) {
 		all.Go(func() {
 			one := s.visitor(t)
-			one.address = fmt.Sprintf("10.0.0.%d", i) // else most are too many from one
+			one.address = fmt.Sprintf("10.0.0.%d", i) // many tries from one address are refused
 			codes <- one.post(setUpPath, form).Code
 		})
 	}
@@ -229,21 +229,21 @@ func TestFirstAdminIsMadeOnceWithTheCode(t *testing.T) {
 			made++
 		case http.StatusNotFound:
 		default:
-			t.Errorf("a late one is answered %d", code)
+			t.Errorf("a later request is answered %d", code)
 		}
 	}
 	if made != 1 {
-		t.Errorf("%d of twenty at once made the first admin", made)
+		t.Errorf("%d of twenty parallel requests created the first admin", made)
 	}
 	if list := s.Changes(t); len(list) != 2 || list[0].Action != "user.created" || list[0].Person != "boss@example.org" {
 		t.Errorf("in the audit trail: %+v", list)
 	}
-	s.staysSetUp(t, form)
+	s.checkSetUpIsClosed(t, form)
 }
 
-// staysSetUp tries the form again, with its code and a new one, in this process
-// and in the one after it.
-func (s *site) staysSetUp(t *testing.T, form url.Values) {
+// checkSetUpIsClosed sends the form again, with its code and a new one, in this
+// process and in a later one.
+func (s *site) checkSetUpIsClosed(t *testing.T, form url.Values) {
 	t.Helper()
 	for range 2 {
 		v := s.visitor(t)

@@ -10,13 +10,13 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 )
 
-func TestAdministratorGivesAUserAnotherPassword(t *testing.T) {
+func TestAdministratorSetsAUsersPassword(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	boss, user := s.user(t, "boss@example.org", project.RoleAdmin), s.user(t, "one@example.org", project.RoleMember)
 	v, theirs := s.as(t, boss), s.as(t, user)
 	if page := v.get(usersPath).Body.String(); !strings.Contains(page, "/installation/users/password?email=one%40example.org") || strings.Contains(page, "password?email=boss") {
-		t.Error("the list does not lead there, or leads to one's own")
+		t.Error("the list does not link to the form, or links to one's own")
 	}
 	if page := v.get(usersPath + "/password?email=one%40example.org").Body.String(); !strings.Contains(page, `name="email" value="one@example.org"`) {
 		t.Errorf("the form: %s", page)
@@ -40,11 +40,11 @@ func TestAdministratorGivesAUserAnotherPassword(t *testing.T) {
 		t.Errorf("in the audit trail: %+v", change)
 	}
 	if again := s.visitor(t); again.signIn(user.Email, freshPassword).Code != http.StatusSeeOther || !again.isIn() {
-		t.Error("the new password is not good")
+		t.Error("the new password is not valid")
 	}
 }
 
-func TestUserKeepsTheirProjectsWhereTheRoleIsUnknown(t *testing.T) {
+func TestUserKeepsTheirProjectsIfTheNewRoleIsUnknown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	shop := s.Project(t, "shop")

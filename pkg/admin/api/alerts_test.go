@@ -14,7 +14,8 @@ import (
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
 
-// alerting is a server that reaches a chat, with a project whose alerts go there.
+// alerting returns a server that can reach a chat, with a project whose alerts go
+// there.
 func (b *bench) alerting(t *testing.T, chat *webhooktest.Chat) *testServer {
 	t.Helper()
 	b.Project(t, "shop")
@@ -30,7 +31,7 @@ func (b *bench) alerting(t *testing.T, chat *webhooktest.Chat) *testServer {
 	return b.server()
 }
 
-func TestATestMessageSaysWhatBecameOfIt(t *testing.T) {
+func TestTestMessageReportsItsResult(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	chat := webhooktest.Start(t, webhook.Telegram, "")
@@ -63,7 +64,7 @@ func TestATestMessageSaysWhatBecameOfIt(t *testing.T) {
 	}
 }
 
-func TestTheSigningSecretIsForThoseWhoMayChangeTheProject(t *testing.T) {
+func TestSigningSecretIsOnlyForManagersOfTheProject(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.alerting(t, webhooktest.Start(t, webhook.Generic, ""))
@@ -76,7 +77,7 @@ func TestTheSigningSecretIsForThoseWhoMayChangeTheProject(t *testing.T) {
 	}
 }
 
-func TestDeliveriesAreShownByPageAndState(t *testing.T) {
+func TestDeliveriesAreListedByPageAndState(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.alerting(t, webhooktest.Start(t, webhook.Slack, ""))

@@ -14,9 +14,8 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 )
 
-// FuzzBodies takes any bytes as a body and checks what must hold: what passes
-// is one JSON object with known fields only, what does not is the sender's own
-// fault.
+// FuzzBodies reads any bytes as a body: either they are one JSON object with
+// known fields only, or the answer is 4xx.
 func FuzzBodies(f *testing.F) {
 	for _, seed := range []string{
 		`{"retention_days":7}`, `{"retention_days":7,"retention_days":8}`, `{"Retention_days":7}`, `{"retention_days":null}`,
@@ -49,7 +48,7 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-func TestBodyIsBoundedBeforeItIsHeld(t *testing.T) {
+func TestBodyIsReadUpToItsBoundOnly(t *testing.T) {
 	t.Parallel()
 	endless := &endlessReader{}
 	c := echo.New().NewContext(httptest.NewRequest(http.MethodPut, "/", endless), httptest.NewRecorder())
@@ -58,7 +57,7 @@ func TestBodyIsBoundedBeforeItIsHeld(t *testing.T) {
 	}
 }
 
-// endlessReader never ends, and counts what is taken.
+// endlessReader never ends, and counts the bytes that were read.
 type endlessReader struct{ read int }
 
 func (r *endlessReader) Read(p []byte) (int, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 )
 
-func TestBadQueryIsAnsweredWithItsPosition(t *testing.T) {
+func TestInvalidQueryIsAnsweredWithItsPosition(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -37,7 +37,7 @@ func TestBadQueryIsAnsweredWithItsPosition(t *testing.T) {
 	}
 }
 
-func TestHistogramFacetsAndContextAreOfTheProject(t *testing.T) {
+func TestHistogramFacetsAndContextCoverTheProjectOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -70,10 +70,10 @@ func TestHistogramFacetsAndContextAreOfTheProject(t *testing.T) {
 	}
 }
 
-// hostile are lines that a spreadsheet, a terminal or a browser would obey.
+// hostile are lines that act on a spreadsheet, a terminal or a browser.
 var hostile = []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "＝1", "red \x1b[31m\x07", "a\r\n2026 forged", "del \x7f c1 \u009b31m", "\u202egnp.exe", `quote " comma ,`}
 
-func TestExportIsHarmlessAndWhole(t *testing.T) {
+func TestExportIsHarmlessAndComplete(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -105,7 +105,7 @@ func TestExportIsHarmlessAndWhole(t *testing.T) {
 	}
 }
 
-func TestExportFollowsItsPagesToTheEnd(t *testing.T) {
+func TestExportReadsAllPages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.server()
@@ -120,7 +120,7 @@ func TestExportFollowsItsPagesToTheEnd(t *testing.T) {
 	}
 }
 
-// half fails behind the first page.
+// half fails after the first page.
 type half struct{ *clickhouse.Client }
 
 func (h half) Logs(ctx context.Context, q clickhouse.LogQuery) (clickhouse.LogPage, error) {
@@ -130,7 +130,7 @@ func (h half) Logs(ctx context.Context, q clickhouse.LogQuery) (clickhouse.LogPa
 	return clickhouse.LogPage{Logs: make([]clickhouse.StoredLog, 10), Next: "more"}, nil
 }
 
-func TestExportThatBreaksDoesNotEndAsIfItWereWhole(t *testing.T) {
+func TestFailedExportDoesNotLookComplete(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.Project(t, "shop")
@@ -142,14 +142,14 @@ func TestExportThatBreaksDoesNotEndAsIfItWereWhole(t *testing.T) {
 	for {
 		if _, err := reader.ReadString('\n'); err != nil {
 			if err.Error() == "EOF" {
-				t.Error("the half export ends as a whole one")
+				t.Error("the incomplete export ends like a complete one")
 			}
 			return
 		}
 	}
 }
 
-// open asks over the network; the answer's body is closed when the test ends.
+// open sends a request over the network. The body is closed when the test ends.
 func (b *bench) open(t *testing.T, address, lastID string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
@@ -197,7 +197,7 @@ func next(t *testing.T, r *bufio.Reader) sse {
 	}
 }
 
-func TestTailShowsNewLogsAndIsTakenUpAgain(t *testing.T) {
+func TestTailShowsNewLogsAndContinuesAfterADisconnect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	server := httptest.NewServer(b.server())
@@ -225,15 +225,15 @@ func TestTailShowsNewLogsAndIsTakenUpAgain(t *testing.T) {
 	next(t, again)
 	for _, want := range got[1:] {
 		if e := next(t, again); e != want {
-			t.Errorf("taken up behind the first, it shows %+v, want %+v", e, want)
+			t.Errorf("continued after the first, it shows %+v, want %+v", e, want)
 		}
 	}
 	if bad := b.open(t, address, "nonsense"); bad.StatusCode != http.StatusBadRequest {
-		t.Errorf("a mark that is none: answer %d", bad.StatusCode)
+		t.Errorf("an invalid mark: answer %d", bad.StatusCode)
 	}
 }
 
-func TestTailCountsWhatItPassesOver(t *testing.T) {
+func TestTailCountsDroppedLogs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	server := httptest.NewServer(b.server())
@@ -247,10 +247,10 @@ func TestTailCountsWhatItPassesOver(t *testing.T) {
 	}
 	b.insert(t, shop, 1, time.Now(), lines...)
 	if e := next(t, reader); e.event != "dropped" || e.data != `{"count":7}` {
-		t.Errorf("first comes %+v", e)
+		t.Errorf("the first event is %+v", e)
 	}
 	if e := next(t, reader); e.event != "log" || !strings.Contains(e.data, `"data":"7"`) {
-		t.Errorf("then comes %+v", e)
+		t.Errorf("the second event is %+v", e)
 	}
 }
 
