@@ -353,7 +353,7 @@ func TestIntentThatCannotBeFinishedStopsTheStream(t *testing.T) {
 	for text, in := range map[string]stream.Intent{
 		"a newer version":          {From: 1, To: 1, Hash: "x", Schema: rowsVersion + 1},
 		"not what was intended":    {From: 1, To: 1, Hash: "x", Schema: rowsVersion},
-		"the ledger knows it to 7": {From: 1, To: 7, Hash: "x", Schema: rowsVersion},
+		"the ledger is at 7": {From: 1, To: 7, Hash: "x", Schema: rowsVersion},
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()

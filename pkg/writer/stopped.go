@@ -7,7 +7,8 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// Why a stream stands still until a person has looked at it.
+// Reasons for which a stream stops until a person acts. They are labels of a
+// metric.
 const (
 	stopQueueLost  = "queue_lost"
 	stopGap        = "gap"
@@ -17,19 +18,19 @@ const (
 	stopNewer      = "intent_newer"
 )
 
-// stoppedError stops a stream: going on would lose or double rows. It says what
-// was found and how to go on.
+// stoppedError stops a stream, because going on would lose or double rows. It
+// says what was found and how to continue.
 type stoppedError struct {
-	code   string // of the closed set above
+	code   string // one of the reasons above
 	found  string
 	remedy string
 	err    error
 }
 
-func (e *stoppedError) Error() string { return e.found + ". To go on: " + e.remedy }
+func (e *stoppedError) Error() string { return e.found + ". To continue: " + e.remedy }
 func (e *stoppedError) Unwrap() error { return e.err }
 
-// asStopped is the error as a reason to stop, where it is one.
+// asStopped returns the error as a reason to stop the stream, if it is one.
 func asStopped(name string, err error) (*stoppedError, bool) {
 	if stopped, ok := errors.AsType[*stoppedError](err); ok {
 		return stopped, true
@@ -44,35 +45,36 @@ func asStopped(name string, err error) (*stoppedError, bool) {
 	return &stoppedError{
 		code:   stopGap,
 		found:  gap.Error(),
-		remedy: "bring the messages back from a backup of the queue, or accept their loss with " + moveTo(name, gap.Got-1),
+		remedy: "restore the messages from a backup of the queue, or accept their loss with " + moveTo(name, gap.Got-1),
 		err:    err,
 	}, true
 }
 
-// queueLost says that the stream is not the one that the ledger speaks of: its
-// sequences would be used again. known is the last that the ledger knows.
+// queueLost says that the stream is not the one that the ledger is about: its
+// sequences would be used again. known is the last sequence in the ledger.
 func queueLost(name string, known, last uint64, err error) *stoppedError {
 	return &stoppedError{
 		code:  stopQueueLost,
-		found: fmt.Sprintf("stream %s ends at %d or holds other messages, the ledger knows it to %d: the queue was lost or restored from an older copy", name, last, known),
-		remedy: fmt.Sprintf("restore the queue's newest backup; or, where it is lost for good, keep what it holds with nats stream backup %s, "+
-			"move its sequences on with nats stream purge %s --seq %d, and then the ledger with %s", name, name, known+1, moveTo(name, known)),
+		found: fmt.Sprintf("stream %s ends at %d or holds other messages, the ledger is at %d: the queue was lost or restored from an older copy", name, last, known),
+		remedy: fmt.Sprintf("restore the queue's newest backup; or, if there is none, keep what the stream holds with nats stream backup %s, "+
+			"raise its sequences with nats stream purge %s --seq %d, and then set the ledger with %s", name, name, known+1, moveTo(name, known)),
 		err: err,
 	}
 }
 
-// moveTo is the command that sets the ledger to a position by hand.
+// moveTo returns the command that sets the ledger to a position.
 func moveTo(name string, committed uint64) string {
 	return fmt.Sprintf(`nats kv put LEDGER %s '{"epoch":1000000,"committed":%d,"owner":"operator"}'`, stream.WriterKey(name), committed)
 }
 
-// wrongCount says that ClickHouse holds what no insert of this intent leaves.
+// wrongCount says that ClickHouse holds rows that no insert of this intent
+// leaves.
 func wrongCount(name, table string, shard uint8, in *stream.Intent, f finding) *stoppedError {
 	return &stoppedError{
 		code:  f.code,
 		found: fmt.Sprintf("stream %s, messages %d to %d: %s", name, in.From, in.To, f.wrong),
-		remedy: fmt.Sprintf("look at the rows, then remove them with DELETE FROM %s WHERE _shard = %d AND _seq BETWEEN %d AND %d "+
-			"AND toUnixTimestamp64Nano(_recv) BETWEEN %d AND %d; the writer looks again every minute and stores the messages anew",
+		remedy: fmt.Sprintf("examine the rows, then remove them with DELETE FROM %s WHERE _shard = %d AND _seq BETWEEN %d AND %d "+
+			"AND toUnixTimestamp64Nano(_recv) BETWEEN %d AND %d; the writer counts again every minute and then stores the messages",
 			table, shard, in.From, in.To, in.ReceivedMin, in.ReceivedMax),
 	}
 }

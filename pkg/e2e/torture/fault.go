@@ -24,7 +24,7 @@ type fault struct {
 	inflict func(ctx context.Context) error
 	disks   bool // it needs the volumes
 	apart   bool // all does not mean it: it has to be named
-	heals   bool // parts may be lost by it that are then stored again
+	damages bool // ClickHouse may lose or double rows by it that it acknowledged
 }
 
 // Name is what -faults and the report call it.

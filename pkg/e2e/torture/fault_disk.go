@@ -33,9 +33,9 @@ const (
 func (t *tools) errorFaults() []*fault {
 	inject := func(name, calls string, first, step int) *fault {
 		return &fault{
-			name:  "errors-" + name,
-			heals: true,
-			check: func() error { return needs("strace") },
+			name:    "errors-" + name,
+			damages: true,
+			check:   func() error { return needs("strace") },
 			inflict: func(ctx context.Context) error {
 				when := fmt.Sprintf("%d+%d", 1+t.random.IntN(first), step)
 				return t.inject(ctx, calls, "error=EIO:when="+when)
@@ -45,7 +45,7 @@ func (t *tools) errorFaults() []*fault {
 	return []*fault{
 		inject("rename", "rename,renameat,renameat2", 5, 5),
 		inject("fsync", "fsync,fdatasync", 20, 23),
-		{name: "errors-write", heals: true, check: func() error { return needs("strace") }, inflict: t.failWrites},
+		{name: "errors-write", damages: true, check: func() error { return needs("strace") }, inflict: t.failWrites},
 		inject("open", "openat,mkdir", 50, 97),
 	}
 }
@@ -121,9 +121,9 @@ func (t *tools) awaitEngine(ctx context.Context) error {
 // diskFaults need the volumes under queue and tables.
 func (t *tools) diskFaults() []*fault {
 	return []*fault{
-		{name: "power-loss", check: checkVolumes, inflict: t.losePower, disks: true, heals: true},
+		{name: "power-loss", check: checkVolumes, inflict: t.losePower, disks: true},
 		{name: "full-queue", check: checkVolumes, inflict: t.fillQueue, disks: true},
-		{name: "full-tables", check: checkVolumes, inflict: t.fillTables, disks: true, heals: true},
+		{name: "full-tables", check: checkVolumes, inflict: t.fillTables, disks: true, damages: true},
 	}
 }
 

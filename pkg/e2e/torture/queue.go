@@ -100,22 +100,6 @@ func (q *queue) drain(ctx context.Context, within time.Duration, kinds []record.
 	}
 }
 
-// mending tells which streams are still to be mended after a part that
-// ClickHouse lost; empty when none is.
-func (q *queue) mending(ctx context.Context) (string, error) {
-	positions, err := q.topology.Ledger().Positions(ctx)
-	if err != nil {
-		return "", err
-	}
-	var unfinished []string
-	for reader, position := range positions {
-		if strings.Contains(reader, ".mend.") && position.CommittedAt.IsZero() && !strings.HasPrefix(reader, "w.USAGE.") {
-			unfinished = append(unfinished, reader)
-		}
-	}
-	return strings.Join(unfinished, ", "), nil
-}
-
 // find looks for records on the queue, which keeps what was dealt with for a
 // while: whether the queue or the writer lost them is known then.
 func (q *queue) find(ctx context.Context, wanted []identity) map[identity]string {

@@ -24,11 +24,6 @@ const usageStatement = "SELECT sum(records) FROM usage FINAL WHERE measure IN ('
 
 const detachedStatement = "SELECT concat(table, ' ', name) FROM system.detached_parts WHERE database = 'logboom' AND startsWith(reason, 'broken') ORDER BY 1"
 
-const twiceStatement = `
-SELECT DISTINCT concat('LOGS_', toString(_shard), ' has rows twice') FROM (SELECT _shard FROM logs GROUP BY _shard, _seq HAVING count() > groupBitmap(_idx))
-UNION ALL
-SELECT DISTINCT concat('EVENTS_', toString(_shard), ' has rows twice') FROM (SELECT _shard FROM events GROUP BY _shard, _seq HAVING count() > groupBitmap(_idx))`
-
 // store is ClickHouse, read past everything of ours.
 type store struct{ conn driver.Conn }
 
@@ -93,51 +88,38 @@ func (s *store) detached(ctx context.Context) (parts []string, err error) {
 	return parts, rows.Err()
 }
 
-// unreadable are the parts in use that ClickHouse cannot read. Its caches hide
-// some of them from a plain query.
-func (s *store) unreadable(ctx context.Context) (parts []string, err error) {
+// detachUnreadable takes parts out of use that ClickHouse cannot read. Its
+// caches hide some of them from a plain query.
+func (s *store) detachUnreadable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	ctx = ch.Context(ctx, ch.WithSettings(ch.Settings{"check_query_single_value_result": 0}))
 	for _, table := range []string{"logs", "events", "usage"} {
 		rows, err := s.conn.Query(ctx, "CHECK TABLE "+table)
 		if err != nil {
-			return nil, fmt.Errorf("check %s: %w", table, err)
+			return fmt.Errorf("check %s: %w", table, err)
 		}
+		var parts []string
 		for rows.Next() {
 			var part, message string
 			var passed uint8
 			if err := rows.Scan(&part, &passed, &message); err != nil {
-				return nil, fmt.Errorf("check %s: %w", table, errors.Join(err, rows.Close()))
+				return fmt.Errorf("check %s: %w", table, errors.Join(err, rows.Close()))
 			}
 			if passed == 0 {
-				parts = append(parts, table+" "+part)
+				parts = append(parts, part)
 			}
 		}
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return nil, fmt.Errorf("check %s: %w", table, err)
+			return fmt.Errorf("check %s: %w", table, err)
+		}
+		for _, part := range parts {
+			if err := s.conn.Exec(ctx, "ALTER TABLE "+table+" DETACH PART '"+part+"'"); err != nil {
+				return fmt.Errorf("detach part %s of %s: %w", part, table, err)
+			}
 		}
 	}
-	return parts, nil
-}
-
-// twice are the streams of which a row is there more than once.
-func (s *store) twice(ctx context.Context) (streams []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	rows, err := s.conn.Query(ctx, twiceStatement)
-	if err != nil {
-		return nil, fmt.Errorf("look for doubled rows: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, fmt.Errorf("look for doubled rows: %w", err)
-		}
-		streams = append(streams, name)
-	}
-	return streams, rows.Err()
+	return nil
 }
 
 // used is how many records the usage table says were stored.

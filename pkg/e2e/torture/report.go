@@ -24,6 +24,7 @@ type report struct {
 	dead     uint64              // letters
 	found    map[identity]string // lost records that are on the queue still
 	detached []string            // parts that ClickHouse set aside as broken
+	reported map[string]int      // records that the disk lost or doubled, and that the audit reports
 	failures []failure
 }
 
@@ -103,6 +104,8 @@ func (r *report) writeRecords(out io.Writer) {
 		{"dead letters", int(r.dead)},
 		{"lost", r.verdict.found[lost]},
 		{"doubled", r.verdict.found[doubled]},
+		{"lost and reported", r.reported[lost]},
+		{"doubled and reported", r.reported[doubled]},
 		{"phantom", r.verdict.found[phantom]},
 		{"misfiled", r.verdict.found[misfiled]},
 	} {
@@ -125,6 +128,9 @@ func (r *report) writeFindings(out io.Writer) {
 	}
 	for _, note := range r.run.tools.notes {
 		fmt.Fprintf(out, "\n%s\n", note)
+	}
+	if r.run.audit.made {
+		fmt.Fprintf(out, "\nthe audit reports %s\n", r.run.audit)
 	}
 	if len(r.detached) > 0 {
 		fmt.Fprintf(out, "\nClickHouse set parts aside as broken: %s\n", strings.Join(r.detached, ", "))

@@ -4,12 +4,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +35,7 @@ type run struct {
 	load     *load
 	inflict  *inflictor
 	sampler  *sampler
+	audit    auditReport
 	oddities []string // what should not happen, besides the oracle's findings
 	began    time.Time
 }
@@ -130,11 +129,12 @@ func (r *run) against(ctx context.Context) (*report, error) {
 		return nil, err
 	}
 	tortured := time.Since(r.began)
-	r.system.heal()
+	r.system.undo()
 	r.say("waiting for the writers to come to the end")
-	drained := r.queue.drain(ctx, drainWithin, r.kinds())
-	if drained == nil {
-		drained = r.healed(ctx)
+	drained := r.drain(ctx)
+	if drained == nil && r.options.control == "" {
+		r.say("waiting for the writers' audit")
+		r.audit, drained = r.awaitAudit(ctx)
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -142,55 +142,42 @@ func (r *run) against(ctx context.Context) (*report, error) {
 	return r.judge(ctx, tortured, drained)
 }
 
-// healWithin bounds the wait for the writers to find what ClickHouse lost, or
-// has twice, and to store it again: some looks, and what it takes to go through
-// the queue.
-const healWithin = 15 * time.Minute
-
-// healLooks is how long everything must be well before it is believed: longer
-// than a writer's look at the tables, and its idle wait.
-const healLooks = 20 * time.Second
-
-// healed waits until every part can be read, no row is there twice and every
-// stream is mended. A run without errors of the disk has nothing to heal. The
-// engine is started anew before: what it has in memory is not what it has.
-func (r *run) healed(ctx context.Context) error {
-	if !r.heals() {
-		return nil
-	}
-	r.say("starting the engine anew and waiting for what was lost to be stored again")
-	if _, err := r.system.tables.restartWith(ctx); err != nil {
-		return err
+// drain waits until everything is committed. Where disks fail it does what the
+// runbook tells an operator: it takes parts out that ClickHouse cannot read,
+// over which counts fail. The engine is restarted in between, because what it
+// has in memory is not what it has on disk.
+func (r *run) drain(ctx context.Context) error {
+	if !r.damages() {
+		return r.queue.drain(ctx, drainWithin, r.kinds())
 	}
 	store, err := openStore(r.system.tablesAddr, r.system.password)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.close() }() // nothing is left to be said to it
-	ctx, cancel := context.WithTimeout(ctx, healWithin)
-	defer cancel()
-	last, well := "", time.Now()
-	for time.Since(well) < healLooks {
-		if last = r.ill(ctx, store); last != "" {
-			well = time.Now()
+	defer func() { _ = store.close() }() // it was opened for these statements only
+	restarted := false
+	for began := time.Now(); ; {
+		err := store.detachUnreadable(ctx)
+		if err == nil {
+			err = r.queue.drain(ctx, 30*time.Second, r.kinds())
 		}
-		if pause(ctx, time.Second) != nil {
-			return fmt.Errorf("not healed within %s: %s", healWithin, last)
+		switch {
+		case err == nil && restarted:
+			return nil
+		case err == nil:
+			restarted = true
+			_, err = r.system.tables.restartWith(ctx)
+		}
+		if err != nil && time.Since(began) > drainWithin || pause(ctx, time.Second) != nil {
+			return err
 		}
 	}
-	return nil
 }
 
-// ill is what is not healed yet.
-func (r *run) ill(ctx context.Context, store *store) string {
-	parts, err := store.unreadable(ctx)
-	doubled, errStore := store.twice(ctx)
-	unfinished, errQueue := r.queue.mending(ctx)
-	behind, errLag := r.queue.left(ctx, r.kinds())
-	if err := errors.Join(err, errStore, errQueue, errLag); err != nil {
-		return err.Error()
-	}
-	return strings.TrimSpace(strings.Join(slices.Concat(parts, doubled), ", ") + " " + unfinished + " " + behind)
+// damages reports whether a chosen fault makes ClickHouse lose or double rows
+// that it acknowledged: the audit must report them.
+func (r *run) damages() bool {
+	return r.options.control == "" && slices.ContainsFunc(r.faults, func(f *fault) bool { return f.damages })
 }
 
 // kinds are the streams that are sent to: a control stores logs alone.
@@ -274,7 +261,7 @@ func (r *run) judge(ctx context.Context, tortured time.Duration, drained error) 
 		return nil, err
 	}
 	defer func() { _ = store.close() }() // nothing is left to be said to it
-	result := &report{run: r, tortured: tortured}
+	result := &report{run: r, tortured: tortured, reported: map[string]int{}}
 	if drained != nil {
 		result.fail("stuck", drained.Error())
 	}
@@ -292,25 +279,17 @@ func (r *run) judge(ctx context.Context, tortured time.Duration, drained error) 
 // engine when nothing was left to store: then nobody has waited for it yet.
 const readWithin = 5 * time.Minute
 
-// judgePatiently reads and judges again where something could not be read: the
-// engine may be starting, and a machine standing still. And it does so where
-// something is wrong that heals, for the writer that was to look may have stood
-// still just as long as was waited for it. What stays so is a finding.
+// judgePatiently reads and judges again if something could not be read: the
+// engine may be starting, and the machine may stand still.
 func (r *run) judgePatiently(ctx context.Context, store *store, result *report) error {
 	for began := time.Now(); ; {
 		before := len(result.failures)
 		err := r.judgeRows(ctx, store, result)
-		wrong := !result.verdict.clean() || len(result.failures) > before
-		if err == nil && !(wrong && r.heals()) || time.Since(began) > readWithin || pause(ctx, 2*time.Second) != nil {
+		if err == nil || time.Since(began) > readWithin || pause(ctx, 2*time.Second) != nil {
 			return err
 		}
 		result.failures = result.failures[:before] // they come again
 	}
-}
-
-// heals tells whether parts may be lost that the writers then store again.
-func (r *run) heals() bool {
-	return r.options.control == "" && slices.ContainsFunc(r.faults, func(f *fault) bool { return f.heals })
 }
 
 // judgeRows holds the tables against the journal.
@@ -341,7 +320,8 @@ func (r *run) judgeRest(ctx context.Context, store *store, result *report) error
 	if err != nil {
 		return err
 	}
-	if used != result.verdict.stored {
+	result.judgeAudit(r.audit, r.damages())
+	if used != result.verdict.stored && !r.damages() {
 		result.fail("usage", fmt.Sprintf("the usage table counts %d records, %d are stored", used, result.verdict.stored))
 	}
 	dead, err := r.tools.poison.dead(ctx)

@@ -105,7 +105,8 @@ func (s *sampler) sample(ctx context.Context, pid int, ops string) (sample, erro
 	if now.rss, err = resident(pid); err != nil || ops == "" {
 		return now, err
 	}
-	now.goroutines, err = s.goroutines(ctx, ops)
+	values, err := scrape(ctx, s.client, ops)
+	now.goroutines = int(values["go_goroutines"])
 	return now, err
 }
 
@@ -128,23 +129,26 @@ func resident(pid int) (int64, error) {
 	return bytes, nil
 }
 
-func (s *sampler) goroutines(ctx context.Context, ops string) (int, error) {
+// scrape reads the metrics of a process: values by name and labels.
+func scrape(ctx context.Context, client *http.Client, ops string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/metrics", nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	answer, err := s.client.Do(request)
+	answer, err := client.Do(request)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer answer.Body.Close()
+	values := map[string]float64{}
 	lines := bufio.NewScanner(io.LimitReader(answer.Body, 4<<20))
 	for lines.Scan() {
-		if n, ok := strings.CutPrefix(lines.Text(), "go_goroutines "); ok {
-			return strconv.Atoi(n)
+		name, text, _ := strings.Cut(lines.Text(), " ")
+		if value, err := strconv.ParseFloat(text, 64); err == nil { // a comment has no value
+			values[name] = value
 		}
 	}
-	return 0, fmt.Errorf("%s/metrics has no go_goroutines", ops)
+	return values, lines.Err()
 }
 
 // write prints the longest life of each process.

@@ -260,8 +260,8 @@ func (s *system) tails() string {
 	return b.String()
 }
 
-// heal undoes whatever a fault may have left behind when it was cut short.
-func (s *system) heal() {
+// undo undoes whatever a fault has left behind that was cut short.
+func (s *system) undo() {
 	for _, p := range s.proxies() {
 		p.after(0, nil)
 		p.set(flowing)
