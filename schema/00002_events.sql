@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- One row an event. Few beside logs, so it carries no word index.
+-- One row per event. There are few beside the logs, so there is no index of words.
 CREATE TABLE IF NOT EXISTS events (
     project        LowCardinality(String) CODEC(ZSTD(1)),
     timestamp      DateTime64(9, 'UTC') CODEC(Delta(8), ZSTD(1)),
@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS events (
     tags           Map(LowCardinality(String), String) CODEC(ZSTD(1)),
     retention_days UInt16 CODEC(ZSTD(1)),
 
-    -- As in logs, of stream EVENTS_<shard>.
+    -- As in logs, from the stream EVENTS_<shard>.
     _shard         UInt8 CODEC(ZSTD(1)),
     _seq           UInt64 CODEC(Delta(8), ZSTD(1)),
     _idx           UInt32 CODEC(ZSTD(1)),

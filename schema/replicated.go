@@ -9,22 +9,21 @@ import (
 	"regexp"
 )
 
-// ApplyReplicated is Apply for tables that every server of a cluster holds, a
-// copy each: the same migrations, carried out on all of them. The name of the
-// cluster becomes part of the statements, so it must be one of letters,
-// digits, _ . and -. docs/decisions/0009-replicated-clickhouse.md says what
-// else a cluster needs.
+// ApplyReplicated is Apply for tables of which every server of a cluster holds a
+// copy: it runs the same migrations on all of them. The name of the cluster
+// becomes part of the statements, so it may have only letters, digits, _ . and -.
+// docs/decisions/0009-replicated-clickhouse.md says what else a cluster needs.
 func ApplyReplicated(ctx context.Context, db *sql.DB, cluster string) error {
 	if !clusterName.MatchString(cluster) {
-		return fmt.Errorf("schema: cluster %q: give 1 to 64 of letters, digits, _ . and -", cluster)
+		return fmt.Errorf("schema: cluster %q: want 1 to 64 letters, digits, _ . and -", cluster)
 	}
 	return apply(ctx, db, replicated{cluster: cluster, files: files}, versions{cluster: cluster})
 }
 
 var clusterName = regexp.MustCompile(`^[0-9A-Za-z_.-]{1,64}$`)
 
-// replicated shows the migrations in the form that they have on a cluster.
-// Each is one statement whose first line names the table.
+// replicated is the migrations in their form for a cluster. Each is one statement
+// whose first line names the table.
 type replicated struct {
 	cluster string
 	files   fs.FS
@@ -36,14 +35,14 @@ var (
 	plainWindow   = regexp.MustCompile(`\bnon_replicated_deduplication_window = (\d+)`)
 )
 
-// tokensKept is how long Keeper remembers an insert's token, in seconds: a
-// writer that was paused for that long and wakes is long fenced off. The
-// number kept is that of the plain form.
+// tokensKept is how long Keeper remembers an insert's token, in seconds: another
+// writer has long taken over from one that is paused for so long. The number of
+// tokens is that of the plain form.
 const tokensKept = 7 * 24 * 3600
 
-// onCluster is a statement as a cluster takes it. The engine's path in Keeper
-// and the replica's name are the server's defaults, which make them of the
-// table's UUID and the macros shard and replica.
+// onCluster returns a statement in its form for a cluster. The table's path in
+// Keeper and the replica's name are the server's defaults, made of the table's
+// UUID and the macros shard and replica.
 func onCluster(statement []byte, cluster string) []byte {
 	statement = statementHead.ReplaceAll(statement, []byte("$1 $2 ON CLUSTER '"+cluster+"'"))
 	statement = engineName.ReplaceAll(statement, []byte("ENGINE = Replicated$1"))
@@ -73,7 +72,7 @@ func (r replicated) Open(name string) (fs.File, error) {
 // ReadDir implements fs.ReadDirFS.
 func (r replicated) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(r.files, name) }
 
-// rewritten is a migration's file with its text changed.
+// rewritten is a migration's file with a changed text.
 type rewritten struct {
 	*bytes.Reader
 	info rewrittenInfo

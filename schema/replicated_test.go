@@ -17,9 +17,9 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
-// forms are the statements of a cluster by the name of their golden file.
+// forms returns the statements for a cluster by the names of their golden files.
 func forms(t *testing.T) map[string][]byte {
 	t.Helper()
 	cluster := replicated{cluster: "main", files: files}
@@ -34,7 +34,7 @@ func forms(t *testing.T) map[string][]byte {
 	return all
 }
 
-func TestStatementsOfAClusterAreTheGoldenOnes(t *testing.T) {
+func TestClusterStatementsMatchTheGoldenFiles(t *testing.T) {
 	t.Parallel()
 	for name, got := range forms(t) {
 		path := filepath.Join("testdata", "replicated", name)
@@ -44,15 +44,15 @@ func TestStatementsOfAClusterAreTheGoldenOnes(t *testing.T) {
 			}
 		}
 		if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not as in testdata/replicated (%v); go test ./schema -update writes it anew:\n%s", name, err, got)
+			t.Errorf("%s differs from testdata/replicated (%v); go test ./schema -update writes it:\n%s", name, err, got)
 		}
 	}
 }
 
-// Each kind of line that a plain statement must not keep.
+// What only the form for one server has.
 var plain = regexp.MustCompile(`(?m)^(CREATE|ALTER|DROP) TABLE (IF (NOT )?EXISTS )?\w+( \(|$)|ENGINE = (\w*?)MergeTree|non_replicated`)
 
-func TestNoStatementOfAClusterStaysOnOneServer(t *testing.T) {
+func TestClusterStatementsRunOnAllServers(t *testing.T) {
 	t.Parallel()
 	for name, text := range forms(t) {
 		for _, found := range plain.FindAllString(string(text), -1) {
@@ -66,9 +66,9 @@ func TestNoStatementOfAClusterStaysOnOneServer(t *testing.T) {
 	}
 }
 
-func TestMigrationsOfAClusterAreFoundAsTheOthersAre(t *testing.T) {
+func TestGooseFindsTheMigrationsOfACluster(t *testing.T) {
 	t.Parallel()
-	db := ch.OpenDB(&ch.Options{}) // nothing is asked of it
+	db := ch.OpenDB(&ch.Options{}) // it never connects
 	defer db.Close()
 	migrations, err := goose.NewProvider(goose.DialectCustom, db, replicated{cluster: "main", files: files},
 		goose.WithStore(versions{cluster: "main"}), goose.WithDisableGlobalRegistry(true))
@@ -76,7 +76,7 @@ func TestMigrationsOfAClusterAreFoundAsTheOthersAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found := migrations.ListSources(); int64(len(found)) != Latest() {
-		t.Errorf("%d migrations are found, want %d", len(found), Latest())
+		t.Errorf("%d migrations found, want %d", len(found), Latest())
 	}
 }
 
@@ -97,7 +97,7 @@ func TestClickHouseParsesTheStatementsOfACluster(t *testing.T) {
 	}
 }
 
-func TestANameThatIsNoClustersIsRefused(t *testing.T) {
+func TestInvalidClusterNameIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "a'b", "a b", strings.Repeat("x", 65)} {
 		if err := ApplyReplicated(context.Background(), nil, name); err == nil || !strings.Contains(err.Error(), "cluster") {

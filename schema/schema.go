@@ -1,12 +1,11 @@
 // Package schema creates and upgrades the tables in ClickHouse: logs, events,
-// usage and deliveries, one numbered SQL file an object.
+// usage and deliveries, one numbered SQL file per object.
 //
-// It runs before the writer and admin touch a table. ClickHouse has no
-// transactions and no locks to hold while migrating, so the usual mistake is a
-// file that may run only once: two processes that start together both run it,
-// and a crash between a statement and its version row runs it again. Every
-// statement here must therefore do nothing on a second run (IF NOT EXISTS);
-// a test holds all of them to it.
+// It runs before the writer and admin use a table. ClickHouse has no transactions
+// and no locks for migrations, so the usual mistake is a file that may run only
+// once: two processes that start together both run it, and a crash between a
+// statement and its version row runs it again. Therefore every statement must do
+// nothing on a second run (IF NOT EXISTS); a test checks this.
 package schema
 
 import (
@@ -24,10 +23,10 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// Apply brings the database that db is connected to up to Latest. The database
-// itself must exist. It may run in several processes at once, and again; a
-// database that is already newer is left as it is, so that an older process
-// can still start during a rolling upgrade.
+// Apply upgrades the database that db is connected to, to Latest. The database
+// itself must exist. Several processes may run Apply at once and again; it does
+// not change a newer database, so that an older process can start during a
+// rolling upgrade.
 func Apply(ctx context.Context, db *sql.DB) error {
 	return apply(ctx, db, files, versions{})
 }
@@ -47,14 +46,14 @@ func apply(ctx context.Context, db *sql.DB, files fs.FS, store versions) error {
 	return nil
 }
 
-// Version is the number of the newest migration that the database has, 0 when
-// it has none. It changes nothing.
+// Version returns the number of the newest migration that the database has, 0 if
+// it has none. It only reads.
 func Version(ctx context.Context, db *sql.DB) (int64, error) {
-	var there uint8
-	if err := db.QueryRowContext(ctx, "EXISTS TABLE "+versionTable).Scan(&there); err != nil {
-		return 0, fmt.Errorf("schema: look for table %s: %w", versionTable, err)
+	var exists uint8
+	if err := db.QueryRowContext(ctx, "EXISTS TABLE "+versionTable).Scan(&exists); err != nil {
+		return 0, fmt.Errorf("schema: check for table %s: %w", versionTable, err)
 	}
-	if there == 0 {
+	if exists == 0 {
 		return 0, nil
 	}
 	version, err := versions{}.GetLatestVersion(ctx, db)
@@ -64,7 +63,7 @@ func Version(ctx context.Context, db *sql.DB) (int64, error) {
 	return version, nil
 }
 
-// Latest is the number of the newest migration that this program carries.
+// Latest returns the number of the newest migration in this program.
 func Latest() int64 {
 	latest := int64(0)
 	for _, name := range names() {
@@ -73,7 +72,7 @@ func Latest() int64 {
 	return latest
 }
 
-// names lists the migration files in order.
+// names returns the migration files in order.
 func names() []string {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
@@ -82,7 +81,7 @@ func names() []string {
 	return names
 }
 
-// number is the version that a file's name begins with, 0 where it has none.
+// number returns the version that a file's name begins with, 0 if it has none.
 func number(name string) int64 {
 	digits, _, _ := strings.Cut(name, "_")
 	n, err := strconv.ParseInt(digits, 10, 64)

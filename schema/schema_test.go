@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
-// database opens an empty database.
+// database returns an empty database.
 func database(t *testing.T) *sql.DB {
 	t.Helper()
 	return open(t, enginetest.URL(t))
@@ -53,7 +53,7 @@ func checkVersion(t *testing.T, db *sql.DB, want int64) {
 	}
 }
 
-// tables are the definitions of the database's tables by name.
+// tables returns the definitions of the database's tables by name.
 func tables(t *testing.T, db *sql.DB) map[string]string {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), "SELECT name, create_table_query FROM system.tables WHERE database = currentDatabase()")
@@ -75,7 +75,7 @@ func tables(t *testing.T, db *sql.DB) map[string]string {
 	return found
 }
 
-func TestApplyMakesEveryTableAndMayRunAgain(t *testing.T) {
+func TestApplyCreatesEveryTableAndMayRunAgain(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	checkVersion(t, db, 0)
@@ -86,7 +86,7 @@ func TestApplyMakesEveryTableAndMayRunAgain(t *testing.T) {
 	found := tables(t, db)
 	for _, name := range []string{"logs", "events", "usage", "deliveries"} {
 		if found[name] == "" {
-			t.Errorf("there is no table %s", name)
+			t.Errorf("table %s is missing", name)
 		}
 	}
 }
@@ -179,8 +179,8 @@ func TestRowsLiveAsLongAsTheirRetention(t *testing.T) {
 	}
 }
 
-// Queries are written elsewhere; this holds the indexes to the forms that they
-// were made for, because ClickHouse ignores an index without a word.
+// The queries are in other packages. This test fixes the forms that the indexes
+// serve, because ClickHouse ignores an index silently.
 func TestIndexesServeTheirQueries(t *testing.T) {
 	t.Parallel()
 	db := database(t)

@@ -11,10 +11,10 @@ import (
 // versionTable records which migrations were applied.
 const versionTable = "schema_version"
 
-// createVersions differs from the table that goose would make: it is synced to
-// disk like every other table here, because ClickHouse refuses to load a table
-// whose newest part a power loss cut short, and rows that two processes wrote
-// for the same version merge into one.
+// createVersions differs from goose's own table. It is synced to disk like every
+// other table here, because ClickHouse refuses to load a table whose newest part
+// was cut short by a power loss. And rows that two processes insert for the same
+// version merge into one.
 const createVersions = `CREATE TABLE IF NOT EXISTS ` + versionTable + ` (
     version Int64,
     applied DateTime('UTC') DEFAULT now()
@@ -28,12 +28,12 @@ SETTINGS
     min_compressed_bytes_to_fsync_after_merge = 1,
     max_suspicious_broken_parts = 1000`
 
-// errNoWayBack is the answer to a downgrade: these migrations only go forward.
+// errNoWayBack refuses a downgrade: the migrations only go forward.
 var errNoWayBack = errors.New("migrations cannot be undone")
 
 // versions is goose's record of what was applied.
 type versions struct {
-	cluster string // that the record is replicated over; empty: one server
+	cluster string // over which the table is replicated; empty: one server
 }
 
 var _ database.Store = versions{}
@@ -68,7 +68,7 @@ func (versions) GetMigration(ctx context.Context, db database.DBTxConn, version 
 	var found uint64
 	var result database.GetMigrationResult
 	if err := db.QueryRowContext(ctx, query).Scan(&found, &result.Timestamp); err != nil {
-		return nil, fmt.Errorf("look up version %d: %w", version, err)
+		return nil, fmt.Errorf("read version %d: %w", version, err)
 	}
 	if found == 0 {
 		return nil, database.ErrVersionNotFound
@@ -81,7 +81,7 @@ func (versions) GetLatestVersion(ctx context.Context, db database.DBTxConn) (int
 	var latest int64
 	query := "SELECT max(version) FROM " + versionTable
 	if err := db.QueryRowContext(ctx, query).Scan(&latest); err != nil {
-		return 0, fmt.Errorf("look up the newest version: %w", err)
+		return 0, fmt.Errorf("read the newest version: %w", err)
 	}
 	return latest, nil
 }
@@ -91,7 +91,7 @@ func (versions) ListMigrations(ctx context.Context, db database.DBTxConn) ([]*da
 	if err != nil {
 		return nil, fmt.Errorf("list versions: %w", err)
 	}
-	defer func() { _ = rows.Close() }() // what matters of it is in rows.Err
+	defer func() { _ = rows.Close() }() // rows.Err has the error that matters
 
 	var applied []*database.ListMigrationsResult
 	for rows.Next() {

@@ -1,12 +1,12 @@
-// Package batch says when a batch is to be flushed: by rows, bytes, age and
-// partitions. It is pure: it holds counts and no rows, owns no timer, and the
-// clock is passed in.
+// Package batch decides when a batch must be flushed: by rows, bytes, age and
+// partitions. It is pure: it keeps counts and no rows, owns no timer, and the
+// caller passes the clock in.
 //
-// It sits in the writer, between the queue's messages and ClickHouse's blocks.
-// What a newcomer would get wrong: ask Fits before Add, and Full after it. A
-// message is never split between two batches, so that a batch is always a
-// whole range of the stream; rows and bytes may pass their limits by the one
-// message that reached them.
+// It is used by the writer, between the queue's messages and ClickHouse's blocks.
+// What a newcomer would get wrong: call Fits before Add, and Full after it. A
+// message is never split between two batches, so that a batch is always a whole
+// range of the stream; rows and bytes may exceed their limits by the one message
+// that reached them.
 package batch
 
 import (
@@ -15,41 +15,38 @@ import (
 )
 
 // maxPartitions is the number of ClickHouse partitions (days) that a batch may
-// touch. Messages arrive in the order of their time, so a third day can only
-// follow an idle spell.
+// have. Messages arrive in the order of their time, so a third day can only
+// follow after an idle time.
 const maxPartitions = 2
 
 // Limits are the bounds of one batch.
 type Limits struct {
 	Rows  int           // flush at this many rows
 	Bytes int           // flush at this many bytes of rows in memory
-	Age   time.Duration // flush when the first row has waited this long
-	Idle  time.Duration // the same, where the last flush is at least Age ago: a lone row need not wait
+	Age   time.Duration // flush when the first message has waited this long
+	Idle  time.Duration // used instead of Age if the last flush is at least Age ago: a lone message need not wait
 }
 
-// Buffer counts what is in the batch being built.
+// Buffer counts what is in the batch that is being gathered.
 type Buffer struct {
 	limits    Limits
 	rows      int
 	bytes     int
 	days      []int64
-	opened    time.Time // when the first item came; zero while empty
+	opened    time.Time // when the first message was added; zero while empty
 	lastFlush time.Time
 }
 
-// New is an empty Buffer.
+// New returns an empty Buffer.
 func New(limits Limits) *Buffer {
 	return &Buffer{limits: limits, days: make([]int64, 0, maxPartitions)}
 }
 
-// Empty tells whether nothing was added since the last flush.
+// Empty reports whether nothing was added since the last flush.
 func (b *Buffer) Empty() bool { return b.opened.IsZero() }
 
-// Rows is the number of rows in the batch.
-func (b *Buffer) Rows() int { return b.rows }
-
-// Fits tells whether a message of the partition day (days since 1970-01-01
-// UTC) may join the batch; if not, flush first.
+// Fits reports whether a message of that partition (days since 1970-01-01 UTC)
+// may join the batch. If not, flush first.
 func (b *Buffer) Fits(day int64) bool {
 	return slices.Contains(b.days, day) || len(b.days) < maxPartitions
 }
@@ -67,13 +64,13 @@ func (b *Buffer) Add(rows, bytes int, day int64, now time.Time) {
 	}
 }
 
-// Full tells whether the batch has reached its rows or bytes.
+// Full reports whether the batch has reached its rows or bytes.
 func (b *Buffer) Full() bool {
 	return b.rows >= b.limits.Rows || b.bytes >= b.limits.Bytes
 }
 
-// Due is the time at which the batch is to be flushed for its age. It means
-// nothing while the batch is empty.
+// Due returns the time at which the batch must be flushed because of its age.
+// It means nothing while the batch is empty.
 func (b *Buffer) Due() time.Time {
 	wait := b.limits.Age
 	if b.opened.Sub(b.lastFlush) >= b.limits.Age {

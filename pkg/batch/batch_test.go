@@ -25,13 +25,13 @@ func TestBufferIsFullAtItsRowsOrBytes(t *testing.T) {
 			t.Fatalf("%s: a batch at its limit is not full", name)
 		}
 		b.Flushed(start)
-		if b.Full() || !b.Empty() || b.Rows() != 0 {
-			t.Fatalf("%s: a flush left something: %+v", name, b)
+		if b.Full() || !b.Empty() || b.rows != 0 {
+			t.Fatalf("%s: not empty after a flush: %+v", name, b)
 		}
 	}
 }
 
-func TestMessageWithoutRowsIsWaitedForToo(t *testing.T) {
+func TestMessageWithoutRowsMakesTheBatchDue(t *testing.T) {
 	t.Parallel()
 	b := New(limits)
 	b.Add(0, 0, 0, start)
@@ -53,7 +53,7 @@ func TestThirdPartitionDoesNotFit(t *testing.T) {
 	}
 	b.Flushed(start)
 	if !b.Fits(12) {
-		t.Fatal("a flush did not forget the days")
+		t.Fatal("a flush keeps the days")
 	}
 }
 
@@ -80,8 +80,8 @@ func TestSteadyRowsWaitForAge(t *testing.T) {
 	}
 }
 
-// However messages come, a batch that is built by the rules passes its limits
-// by its last message at most, and counts what it was given.
+// In whatever order messages come, a batch exceeds its limits at most by its last
+// message, and counts what was added.
 func TestBatchesStayWithinLimits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -95,11 +95,11 @@ func TestBatchesStayWithinLimits(t *testing.T) {
 				rows, bytes = 0, 0
 			}
 			if rows >= limits.Rows || bytes >= limits.Bytes {
-				t.Fatalf("takes more at %d rows, %d bytes", rows, bytes)
+				t.Fatalf("not full at %d rows, %d bytes", rows, bytes)
 			}
 			b.Add(addRows, addBytes, day, now)
 			rows, bytes = rows+addRows, bytes+addBytes
-			if b.Rows() != rows || b.Empty() || len(b.days) > maxPartitions {
+			if b.rows != rows || b.Empty() || len(b.days) > maxPartitions {
 				t.Fatalf("counts %+v of %d rows", b, rows)
 			}
 			if due := b.Due(); due.Before(b.opened) || due.After(b.opened.Add(limits.Age)) {

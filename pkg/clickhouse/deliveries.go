@@ -53,9 +53,6 @@ type DeliveryRow struct {
 
 // InsertDeliveries inserts rows as one block under a deduplication token.
 func (c *Client) InsertDeliveries(ctx context.Context, token string, rows []DeliveryRow) error {
-	if len(rows) == 0 {
-		return nil
-	}
 	var project, destination, format words
 	var event, answer, detail text
 	var at, attempt, state, status fixed

@@ -13,12 +13,15 @@ import (
 type Verdict uint8
 
 const (
-	// Ambiguous: nobody knows what of the rows is stored. Count them first.
+	// Ambiguous means that nobody knows which of the rows are stored. Count them
+	// first.
 	Ambiguous Verdict = iota
-	// Transient: refused for a reason that passes. Wait, count and try again.
+	// Transient means that ClickHouse refused for a reason that passes. Wait,
+	// count and retry.
 	Transient
-	// Permanent: refused because of the rows themselves. Trying again refuses
-	// them again; count, then halve the batch until the bad message is alone.
+	// Permanent means that ClickHouse refused because of the rows themselves and
+	// will refuse them again. Count, then halve the batch until the bad message
+	// is alone.
 	Permanent
 )
 
@@ -33,8 +36,8 @@ func (v Verdict) String() string {
 	return "ambiguous"
 }
 
-// Class is what an error means, with the reason as a short word from a closed
-// set, fit for a metric's label.
+// Class is what an error means. The reason is a short word from a closed set, for
+// a metric's label.
 type Class struct {
 	Verdict Verdict
 	Reason  string
@@ -64,7 +67,7 @@ func classify(code int32) Class {
 		return Class{Ambiguous, "unknown_status"}
 	case 202: // TOO_MANY_SIMULTANEOUS_QUERIES
 		return Class{Transient, "busy"}
-	case 216: // QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING: an earlier attempt still works
+	case 216: // QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING: an earlier attempt still runs
 		return Class{Ambiguous, "still_running"}
 	case codeMemoryLimit:
 		return Class{Transient, "memory"}
@@ -76,13 +79,13 @@ func classify(code int32) Class {
 		return Class{Transient, "too_many_parts"}
 	case 60, 81: // UNKNOWN_TABLE, UNKNOWN_DATABASE: not migrated yet
 		return Class{Transient, "no_schema"}
-	case 192, 193, 194, 497, 516: // users and passwords: an operator mends them
+	case 192, 193, 194, 497, 516: // users and passwords: an operator corrects them
 		return Class{Transient, "access_denied"}
 	}
 	return Class{Ambiguous, "other"}
 }
 
-// Classify says what an error of an insert means. Transient is not a promise
+// Classify returns what an error of an insert means. Transient does not promise
 // that nothing is stored: an insert into two partitions may fail between them.
 func Classify(err error) Class {
 	var exception *ch.Exception
@@ -95,17 +98,17 @@ func Classify(err error) Class {
 		return Class{Transient, "unreachable"} // nothing was sent
 	case errors.Is(err, ch.ErrAcquireConnTimeout):
 		return Class{Transient, "busy"}
-	case errors.As(err, &timeout) && timeout.Timeout(): // a context's deadline is one too
+	case errors.As(err, &timeout) && timeout.Timeout(): // also for a context's deadline
 		return Class{Ambiguous, "timeout"}
 	}
 	return Class{Ambiguous, "connection_lost"}
 }
 
-// ErrTooExpensive is a read that hit its limit of time, memory or rows. The
-// person who asked can narrow the time range.
+// ErrTooExpensive is the error of a read that exceeded its limit of time, memory
+// or rows. The person who asked can narrow the time range.
 var ErrTooExpensive = errors.New("the query reads too much, narrow the time range")
 
-// readError wraps an error of a read.
+// readError wraps an error of a read from a table.
 func readError(what string, err error) error {
 	var exception *ch.Exception
 	if errors.As(err, &exception) {
@@ -120,7 +123,7 @@ func readError(what string, err error) error {
 // maxErrorText bounds an error's text: ClickHouse repeats values in its own.
 const maxErrorText = 512
 
-// redactedError keeps an error's chain and shows less of its text.
+// redactedError keeps an error's chain and shows a part of its text.
 type redactedError struct {
 	text string
 	err  error
@@ -129,8 +132,8 @@ type redactedError struct {
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// redacted drops the URL of a failed request, which carries settings and
-// parameters, and cuts what is long.
+// redacted removes the URL of a failed request, which has settings and
+// parameters, and cuts long texts.
 func redacted(err error) error {
 	text := err.Error()
 	var request *url.Error

@@ -8,10 +8,10 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// What operators look at, over all projects. None of it is for a project's
-// members.
+// The reads in this file cover all projects. They are for operators, not for a
+// project's members.
 
-// TableSize is what a table takes.
+// TableSize is the size of a table.
 type TableSize struct {
 	Table  string
 	Parts  uint64
@@ -21,7 +21,7 @@ type TableSize struct {
 	Newest time.Time
 }
 
-// TableSizes are the sizes of the tables, on the server that answers.
+// TableSizes returns the sizes of the tables on the server that answers.
 func (c *Client) TableSizes(ctx context.Context) ([]TableSize, error) {
 	list := []TableSize{}
 	err := c.each(ctx, statement("table_sizes"), nil, func(rows driver.Rows) (bool, error) {
@@ -36,12 +36,13 @@ func (c *Client) TableSizes(ctx context.Context) ([]TableSize, error) {
 	return list, nil
 }
 
-// Batches is what writers have brought since some time, to the hour.
+// Batches is what the writers have stored since some hour.
 type Batches struct {
 	Batches, Records, Bytes, Dropped uint64
 }
 
-// BatchesSince counts the batches of all projects, from the hour of since on.
+// BatchesSince counts batches and records of all projects, from the hour of since
+// on.
 func (c *Client) BatchesSince(ctx context.Context, since time.Time) (Batches, error) {
 	var b Batches
 	err := c.each(ctx, statement("batches_since"), []any{ch.Named("since", seconds(since.Truncate(time.Hour), 0))}, func(rows driver.Rows) (bool, error) {
@@ -53,7 +54,7 @@ func (c *Client) BatchesSince(ctx context.Context, since time.Time) (Batches, er
 	return b, nil
 }
 
-// ProjectSize is what a project stored in some time.
+// ProjectSize is what a project has stored in some time.
 type ProjectSize struct {
 	Project string // its id
 	Records uint64
@@ -63,7 +64,7 @@ type ProjectSize struct {
 // maxProjectSizes bounds an answer of ProjectSizes.
 const maxProjectSizes = 10
 
-// ProjectSizes are the projects that stored the most since some time, the
+// ProjectSizes returns the projects that have stored most since some time, the
 // largest first.
 func (c *Client) ProjectSizes(ctx context.Context, since time.Time) ([]ProjectSize, error) {
 	list := []ProjectSize{}
@@ -80,12 +81,12 @@ func (c *Client) ProjectSizes(ctx context.Context, since time.Time) ([]ProjectSi
 	return list, nil
 }
 
-// DestinationState is how notifications to one destination went lately.
+// DestinationState summarizes the recent notifications to one destination.
 type DestinationState struct {
 	Destination, Format string
 	Delivered, Failed   uint64
 	Last                time.Time
-	State               string // the newest
+	State               string // of the newest notification
 	Status              int
 	Detail              string
 }
@@ -93,8 +94,8 @@ type DestinationState struct {
 // maxDestinations bounds an answer of Destinations.
 const maxDestinations = 50
 
-// Destinations are the destinations of notifications of all projects since some
-// time, those with the newest news first.
+// Destinations returns the destinations of notifications of all projects since
+// some time, the most recently used first.
 func (c *Client) Destinations(ctx context.Context, since time.Time) ([]DestinationState, error) {
 	list := []DestinationState{}
 	arguments := []any{ch.Named("since", nanoseconds(since, 0)), ch.Named("limit", maxDestinations)}
@@ -125,8 +126,8 @@ type DeliveryStep struct {
 // maxDeliverySteps bounds an answer of DeliverySteps.
 const maxDeliverySteps = 100
 
-// DeliverySteps is the history of one notification, the oldest first. The
-// project's id is chosen by whoever checked the right to read it.
+// DeliverySteps returns the history of one notification, the oldest step first.
+// The caller has checked the right to read the project.
 func (c *Client) DeliverySteps(ctx context.Context, project, id string) ([]DeliveryStep, error) {
 	list := []DeliveryStep{}
 	arguments := []any{ch.Named("project", project), ch.Named("event", id), ch.Named("limit", maxDeliverySteps)}

@@ -10,11 +10,11 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// UsageRow is what a stream has brought one project in one hour, so far. Of rows
-// with the same project, hour, measure, reason and stream the one with the most
+// UsageRow is what a stream has brought one project in one hour so far. Of rows
+// with the same project, hour, measure, reason and stream, the one with the most
 // records replaces the others.
 type UsageRow struct {
-	Project string    // "" of batches
+	Project string    // "" for batches
 	Hour    time.Time // cut to the hour
 	Measure string    // logs, events, dropped or batches
 	Reason  string    // why dropped, else ""
@@ -22,14 +22,11 @@ type UsageRow struct {
 	Bytes   uint64
 
 	Stream string // such as LOGS_2
-	Seq    uint64 // the last message that is in it
+	Seq    uint64 // the last message that is included
 }
 
-// InsertUsage inserts what a batch changed under a deduplication token.
+// InsertUsage inserts rows as one block under a deduplication token.
 func (c *Client) InsertUsage(ctx context.Context, token string, rows []UsageRow) error {
-	if len(rows) == 0 {
-		return nil
-	}
 	var project, measure, reason, stream words
 	var hour, records, size, seq fixed
 	for _, r := range rows {

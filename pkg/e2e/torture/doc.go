@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command torture proves that what was accepted is in ClickHouse exactly once,
-// whatever dies when. It runs the real processes over the real engines, breaks
-// them one after the other while numbered records are sent, and counts in the
-// end what is stored.
+// Command torture tests that every accepted record is in ClickHouse exactly once,
+// whatever fails. It runs the real processes over the real engines, breaks them
+// one after the other while numbered records are sent, and at the end compares
+// what is stored with what was accepted.
 //
 //	                       ┌── faults: kill, stop, failpoint, injected error, ──┐
 //	                       │   power loss, full disk, partition, poison         │
@@ -12,15 +12,14 @@
 //	  │                                                                              │
 //	  └──▶ journal: accepted, refused, unknown ──────▶ oracle ◀── every row ─────────┘
 //
-// The journal is what the senders were told. The oracle holds the rows against
-// it: an accepted record is there once, a refused one never, an unknown one at
-// most once, and nothing else is there.
+// The journal has the answers that the clients got. The oracle compares the rows
+// with it: an accepted record is stored once, a refused one never, one without an
+// answer at most once, and nothing else is stored.
 //
 // What a newcomer would get wrong: a harness that finds nothing may be blind.
-// -control puts a writer with a known flaw in the place of the real one, and
-// then the run fails unless the oracle catches it. For the same reason a fault
-// that was chosen and had no effect fails the run, and so does one whose tool
-// is missing on this machine.
+// -control replaces the writer by one with a known flaw, and then the run fails
+// unless the oracle finds the flaw. For the same reason a run fails if a chosen
+// fault had no effect, or if its tool is missing on this machine.
 //
 //	go run ./pkg/e2e/torture -duration 5m
 //	go run ./pkg/e2e/torture -faults failpoints,zombie -duration 2m -seed 7
@@ -30,16 +29,17 @@
 //	go run ./pkg/e2e/torture -control naive
 //	go run ./pkg/e2e/torture -list
 //
-// Errors of the disk have ClickHouse lose parts that it said were stored, and
-// keep such that it said were not; the writers find both and put them right from
-// the queue. A run with such faults starts the engine anew in the end, so that
-// nothing is hidden by its memory, and waits until every part can be read and no
-// row is there twice.
+// Errors of ClickHouse's disk make it lose parts that it acknowledged, and keep
+// parts that it refused. The writers do not repair that: their audit must report
+// as many rows missing or doubled as the oracle finds. A run with such faults
+// restarts the engine at its end, so that its memory hides nothing, and detaches
+// the parts that it cannot read, as the runbook says. In a run without such
+// faults the audit must report nothing.
 //
-// The faults of the group clock move the clock of the whole machine and back, and
-// are inflicted only where they are named.
+// The faults of the group clock move the clock of the whole machine and back.
+// They are inflicted only if they are named.
 //
 // Faults of the disk mount two ext4 images through loop devices and need root.
-// The mounts are made in a mount namespace of this run, so that they are gone
-// when the run is, however it ended.
+// The mounts are made in a mount namespace of the run, so that they end with it,
+// however it ends.
 package main

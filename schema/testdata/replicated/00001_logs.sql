@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS logs ON CLUSTER 'main' (
 
     -- Where the row came from in the queue, which is also its identity:
     -- stream LOGS_<shard>, sequence, position in the message, and the time at
-    -- which the queue had it.
+    -- which the queue received the message.
     _shard          UInt8 CODEC(ZSTD(1)),
     _seq            UInt64 CODEC(Delta(8), ZSTD(3)),
     _idx            UInt32 CODEC(Delta(4), ZSTD(1)),
@@ -24,18 +24,19 @@ CREATE TABLE IF NOT EXISTS logs ON CLUSTER 'main' (
 
     -- For counting the rows of a range of sequences.
     INDEX seq_range _seq TYPE minmax GRANULARITY 1,
-    -- For hasToken(lower(data), word). An insert leaves this and the next to the first
-    -- merge, which would build them again: a part that none has met is read as a whole.
+    -- For hasToken(lower(data), word). An insert does not build this index and the next
+    -- one, because a merge would build them again: a part that was never merged is read
+    -- as a whole.
     INDEX data_words lower(data) TYPE tokenbf_v1(16384, 2, 0) GRANULARITY 1,
-    -- For has(arrayMap(v -> lower(v), mapValues(metadata)), value), written so.
+    -- For has(arrayMap(v -> lower(v), mapValues(metadata)), value), in exactly this form.
     INDEX metadata_values arrayMap(v -> lower(v), mapValues(metadata)) TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = ReplicatedMergeTree
 PARTITION BY toDate(_recv)
 ORDER BY (project, timestamp)
--- By whole days, so that a part without mixed retentions expires in one moment and
--- is dropped unread. 0 keeps for ever; the bound keeps the sum inside DateTime,
--- which ends in 2106.
+-- By whole days, so that a part without mixed retentions expires at one moment and
+-- is dropped without being read. 0 keeps rows forever; the bound keeps the sum
+-- within DateTime, which ends in 2106.
 TTL toStartOfDay(_recv) + toIntervalDay(1 + if(retention_days = 0, 20000, least(retention_days, 20000)))
 SETTINGS
     fsync_after_insert = 1,
@@ -45,5 +46,5 @@ SETTINGS
     replicated_deduplication_window = 10000,
     replicated_deduplication_window_seconds = 604800,
     max_suspicious_broken_parts = 1000,
-    -- Ten parts of one size become one, not five: half as many rewrites of a line.
+    -- Ten parts of one size become one, not five: a line is rewritten half as often.
     merge_selector_base = 10;

@@ -1,11 +1,11 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- What each project sent, by hour, measure, reason and stream: all that the
--- stream has brought up to its message _seq. A batch writes the rows anew that it
--- adds to, and of rows with the same key the one that counts most replaces the
--- others, whatever failed in between and whoever wrote it. So the table grows
--- with hours, not with batches; until a merge has been, reads need FINAL.
+-- What each project sent, by hour, measure, reason and stream: everything that the
+-- stream has brought up to its message _seq. A batch inserts the rows that it adds
+-- to again, and of rows with the same key the one with the most records replaces
+-- the others, whatever failed in between. So the table grows with hours, not with
+-- batches; until a merge, reads need FINAL.
 CREATE TABLE IF NOT EXISTS usage ON CLUSTER 'main' (
     project LowCardinality(String) CODEC(ZSTD(1)),
     hour    DateTime('UTC') CODEC(Delta(4), ZSTD(1)),
@@ -17,8 +17,8 @@ CREATE TABLE IF NOT EXISTS usage ON CLUSTER 'main' (
     _seq    UInt64 CODEC(Delta(8), ZSTD(1))
 )
 ENGINE = ReplicatedReplacingMergeTree(records)
--- A day that is over is soon merged into one part, of which a read has nothing
--- left to merge; and a look at one hour reads one day.
+-- A day that is over is soon merged into one part, so that FINAL has nothing to
+-- merge; and reading one hour reads one day.
 PARTITION BY toDate(hour)
 PRIMARY KEY (project, hour)
 ORDER BY (project, hour, measure, reason, _stream)

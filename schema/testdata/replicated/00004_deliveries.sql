@@ -1,9 +1,9 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- What became of each event that was to reach people: one row a state that a
--- notification entered. The destination is redacted before it comes here, and
--- of the answer at most 1 KiB is kept.
+-- What became of each notification: one row per state that it entered. The
+-- destination is redacted before it is stored, and at most 1 KiB of the answer is
+-- kept.
 CREATE TABLE IF NOT EXISTS deliveries ON CLUSTER 'main' (
     project     LowCardinality(String) CODEC(ZSTD(1)),
     time        DateTime64(9, 'UTC') CODEC(Delta(8), ZSTD(1)),
