@@ -351,9 +351,9 @@ func (b *bench) intend(t *testing.T, in stream.Intent) {
 func TestIntentThatCannotBeFinishedStopsTheStream(t *testing.T) {
 	t.Parallel()
 	for text, in := range map[string]stream.Intent{
-		"a newer version":          {From: 1, To: 1, Hash: "x", Schema: rowsVersion + 1},
-		"not what was intended":    {From: 1, To: 1, Hash: "x", Schema: rowsVersion},
-		"the ledger is at 7": {From: 1, To: 7, Hash: "x", Schema: rowsVersion},
+		"a newer version":       {From: 1, To: 1, Hash: "x", Schema: rowsVersion + 1},
+		"not what was intended": {From: 1, To: 1, Hash: "x", Schema: rowsVersion},
+		"the ledger is at 7":    {From: 1, To: 7, Hash: "x", Schema: rowsVersion},
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
