@@ -72,11 +72,12 @@ type Service struct {
 
 	cleanup  *cleanup
 	counters *counterRepair
+	tails    *tails
 }
 
 // New returns a service; it starts nothing.
 func New(cfg Config, deps Deps) *Service {
-	return &Service{cfg: cfg, deps: deps, cleanup: newCleanup(deps), counters: newCounterRepair(deps)}
+	return &Service{cfg: cfg, deps: deps, cleanup: newCleanup(deps), counters: newCounterRepair(deps), tails: newTails()}
 }
 
 // Run erases the rows of deleted projects and restores lost quota counters,

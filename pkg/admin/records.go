@@ -71,20 +71,6 @@ func (s *Service) Context(ctx context.Context, found project.Project, q clickhou
 	return s.deps.Reader.Context(ctx, q)
 }
 
-// Tail returns the position after all logs that the project has stored.
-func (s *Service) Tail(ctx context.Context, found project.Project) (clickhouse.TailMark, error) {
-	ctx, cancel := s.querying(ctx)
-	defer cancel()
-	return s.deps.Reader.Tail(ctx, found.ID, time.Now())
-}
-
-// Follow returns up to limit of the project's logs stored after the position.
-func (s *Service) Follow(ctx context.Context, found project.Project, filter query.Query, m clickhouse.TailMark, limit int) (clickhouse.Tailed, error) {
-	ctx, cancel := s.querying(ctx)
-	defer cancel()
-	return s.deps.Reader.Follow(ctx, found.ID, filter, m, limit, time.Now())
-}
-
 // Usage returns what the project stored and lost in each full hour of the time,
 // oldest first.
 func (s *Service) Usage(ctx context.Context, found project.Project, from, to time.Time) ([]clickhouse.UsageHour, error) {

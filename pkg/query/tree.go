@@ -126,9 +126,10 @@ func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// Marks returns the words and texts that the query searches for.
-func (q Query) Marks() []string {
-	texts := []string{}
+// Marker returns an expression that finds, in a record's texts, the words and
+// texts that the query searches for. It returns nil where there are none.
+func (q Query) Marker() *regexp.Regexp {
+	var patterns []string
 	var collect func(n node)
 	collect = func(n node) {
 		switch n := n.(type) {
@@ -141,22 +142,12 @@ func (q Query) Marks() []string {
 				collect(one)
 			}
 		case phrase:
-			texts = append(texts, strings.TrimSuffix(n.typed, "*"))
+			patterns = append(patterns, regexp.QuoteMeta(strings.TrimSuffix(n.typed, "*")))
 		case quoted:
-			texts = append(texts, n.body)
+			patterns = append(patterns, regexp.QuoteMeta(n.body))
 		}
 	}
 	collect(q.root)
-	return texts
-}
-
-// Marker returns an expression that finds, in a record's texts, the words and
-// texts that the query searches for. It returns nil where there are none.
-func (q Query) Marker() *regexp.Regexp {
-	patterns := q.Marks()
-	for i, text := range patterns {
-		patterns[i] = regexp.QuoteMeta(text)
-	}
 	if len(patterns) == 0 {
 		return nil
 	}

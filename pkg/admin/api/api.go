@@ -28,20 +28,15 @@ type API struct {
 	service     *admin.Service
 	person      func(*http.Request) (admin.Caller, error)
 	description openAPI
-	tails       *tails
 }
 
 // New returns the API. The pages use it too: person returns the caller whose
 // session a request carries, or an error.
 func New(logger *slog.Logger, service *admin.Service, person func(*http.Request) (admin.Caller, error)) *API {
-	a := &API{logger: logger, service: service, person: person, tails: newTails()}
+	a := &API{logger: logger, service: service, person: person}
 	a.description = describe(a.routes())
 	return a
 }
-
-// StopTails ends the live tails, which would otherwise last as long as their
-// clients.
-func (a *API) StopTails() { a.tails.stop() }
 
 // Mount adds the routes. Every path below apiRoot needs an API key or a
 // session, even one that is no route, except for what anyone may use.

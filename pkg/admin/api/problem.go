@@ -122,8 +122,8 @@ func serverProblem(err error) problem.Problem {
 		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "queue_unavailable", Detail: "projects and keys could not be read or changed", RetryAfter: retryAfter}
 	case errors.Is(err, project.ErrNoKey):
 		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "secret_key_missing", Detail: "webhook addresses are stored encrypted, and the server has no key for them: set LOGBOOM_SECRET_KEY"}
-	case errors.Is(err, errTailsFull):
-		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "too_many_tails", Detail: errTailsFull.Error(), RetryAfter: retryAfter}
+	case errors.Is(err, admin.ErrTailsFull):
+		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "too_many_tails", Detail: admin.ErrTailsFull.Error(), RetryAfter: retryAfter}
 	case errors.Is(err, context.DeadlineExceeded):
 		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "query_timeout", Detail: "the query took too long; ask for a shorter time", RetryAfter: retryAfter}
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
@@ -79,6 +80,21 @@ func (a *API) facets(r *request) error {
 		return err
 	}
 	return answer(r, q, a.service.Facets)
+}
+
+// tail sends a project's logs as they are stored.
+func (a *API) tail(r *request) error {
+	filter, _, _, err := readFilter(r, record.KindLog)
+	if err != nil {
+		return err
+	}
+	return a.service.Tail(r.Response(), r.Request(), r.project, filter, admin.TailFormat{
+		Log: func(l clickhouse.StoredLog) ([]byte, error) { return lineOf(l) },
+		Problem: func(err error) ([]byte, error) {
+			p := problemOf(err)
+			return lineOf(map[string]string{"code": p.Code, "detail": p.Detail})
+		},
+	})
 }
 
 // defaultContext is how many logs are shown before and after one.

@@ -197,6 +197,9 @@ func next(t *testing.T, r *bufio.Reader) sse {
 	}
 }
 
+// The bounds of a tail, as the documents name them.
+const maxTails, tailLimit = 32, 500
+
 func TestTailShowsNewLogsAndContinuesAfterADisconnect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -257,24 +260,20 @@ func TestTailCountsDroppedLogs(t *testing.T) {
 func TestTailsEndWithTheServerAndAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := b.server()
-	server := httptest.NewServer(s)
+	service := b.New()
+	server := httptest.NewServer(b.serve(service))
 	t.Cleanup(server.Close)
 	b.Project(t, "shop")
 	address := server.URL + "/api/v1/projects/shop/tail"
 	reader := bufio.NewReader(b.open(t, address, "").Body)
 	next(t, reader)
 	for range maxTails - 1 {
-		release, err := s.tails.open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer release()
+		next(t, bufio.NewReader(b.open(t, address, "").Body))
 	}
 	if answer := b.open(t, address, ""); answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 		t.Errorf("one tail too many: answer %d", answer.StatusCode)
 	}
-	s.tails.stop()
+	service.StopTails()
 	if _, err := reader.ReadString(0); err == nil || err.Error() != "EOF" {
 		t.Errorf("the tail ends with %v", err)
 	}

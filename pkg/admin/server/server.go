@@ -188,7 +188,7 @@ func (s *server) run(ctx context.Context, listener net.Listener) error {
 			MaxHeaderBytes:    maxHeaderBytes,
 			ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 		}
-		served.RegisterOnShutdown(s.api.StopTails)
+		served.RegisterOnShutdown(s.service.StopTails)
 		return telemetry.Serve(ctx, served, netutil.LimitListener(listener, maxConnections), drainTimeout)
 	})
 	return group.Wait()

@@ -61,6 +61,9 @@ GET  /installation/audit admin of all projects
 GET  /projects/:project/logs member
 GET  /projects/:project/logs/edit member
 GET  /projects/:project/logs/complete member
+GET  /projects/:project/logs/rows member
+GET  /projects/:project/logs/tail member
+GET  /projects/:project/logs/:id/fields member
 POST /projects/:project/logs/views member
 POST /projects/:project/logs/views/delete member
 GET  /projects/:project/logs/:id/context member
@@ -86,6 +89,7 @@ func TestRouteTableNamesTheAccessOfEveryRoute(t *testing.T) {
 func TestEveryPageRequiresItsRole(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	s.pages.service.StopTails() // a live tail ends after its first read
 	mine, theirs := s.Project(t, "mine"), s.Project(t, "theirs")
 	people := map[string]*visitor{
 		"anonymous":       s.visitor(t),

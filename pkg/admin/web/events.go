@@ -191,7 +191,7 @@ func (v *eventsView) row(e clickhouse.StoredEvent, chips map[string]*deliveryChi
 	id := e.ID.String()
 	row := eventRow{
 		ID: id, Path: v.address(v.Channel, id, ""), Icon: iconText(e.Icon), Channel: printable(e.Channel), At: e.Timestamp,
-		Title: safeText(cutText(e.Title, rowBytes), nil), Text: safeText(firstLine(e.Description), nil), State: chips[id], Open: id == open,
+		Title: safeText(cutText(e.Title, rowBytes), nil), Text: safeText(oneLine(e.Description), nil), State: chips[id], Open: id == open,
 	}
 	if row.State == nil && e.Notify {
 		row.State = &deliveryChip{"none", "", "not sent yet"}

@@ -17,9 +17,6 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// rowsPerPage is how many logs the explorer shows at first.
-const rowsPerPage = 200
-
 // logsView is the explorer. What is asked of the database comes through
 // methods that wait: the template sends what stands before them.
 type logsView struct {
@@ -27,7 +24,6 @@ type logsView struct {
 	Path   string // of the explorer, without its state
 	API    string // of the project's JSON routes
 	Tokens []token
-	Marks  string // what the query looks for, for the script
 	Fault  *logFault
 
 	Label    string // of the range, such as Last 1 hour
@@ -51,7 +47,7 @@ type logsView struct {
 type logLinks struct {
 	This, Live, Stop, Clear, ClearSel, Zoom, Wider string
 	Earlier, Later, Wrap                           string
-	NDJSON, CSV, Share                             string
+	NDJSON, CSV, Share, Tail                       string
 }
 
 // logFault is why the list could not be asked for.
@@ -104,7 +100,7 @@ func (p *Pages) newLogsView(r *request, s logState, now time.Time) *logsView {
 		State: s, Path: root, API: "/api/v1" + r.projectPath(""), Columns: columnsOf(s),
 		Span: spanText(timeSpan{s.From, s.To}, now), From: s.From.Format("2006-01-02 15:04:05"), To: s.To.Format("2006-01-02 15:04:05"),
 		Label: lengthText(s.To.Sub(s.From)), Short: lengthText(s.To.Sub(s.From)), asked: now,
-		Marks: marksOf(s.Filter), Chips: chipsOf(s, root),
+		Chips: chipsOf(s, root),
 	}
 	if s.Last != "" {
 		v.Label, v.Short = lastText(s.Last), s.Last
@@ -128,6 +124,7 @@ func linksOf(s logState, root, api string, now time.Time) logLinks {
 		Wrap:    s.address(root, func(s *logState) { s.Wrap = !s.Wrap }),
 		Share:   s.address(root, func(s *logState) { s.Last, s.Live = "", false }),
 	}
+	l.Tail = s.address(root + "/tail")
 	if later := s.To.Add(length); s.To.Before(now) {
 		l.Later = s.address(root, between(s.To, later))
 	}
@@ -181,9 +178,6 @@ func (v *logsView) Flush() string {
 	v.flush()
 	return ""
 }
-
-// Shown is the time of the list.
-func (v *logsView) Shown() timeSpan { return v.State.shown() }
 
 // Rows waits for the list.
 func (v *logsView) Rows() rowsView {
@@ -302,7 +296,7 @@ func isQueryText(text string) bool {
 }
 
 // edits is the address that edits the query of a state.
-func (s logState) edits(root, do, field, value string) string {
+func (s logState) editAddress(root, do, field, value string) string {
 	s.Cursor, s.Line = "", ""
 	v := s.values()
 	v.Set("do", do)

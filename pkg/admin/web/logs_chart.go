@@ -161,7 +161,7 @@ func legendOf(c clickhouse.SeverityCounts, s logState, root string) []legendEntr
 	for i := len(counts) - 1; i >= 0; i-- {
 		one := counts[i]
 		if one.n > 0 {
-			list = append(list, legendEntry{one.level, s.edits(root, "in", "severity", one.level), one.n, len(in) > 0})
+			list = append(list, legendEntry{one.level, s.editAddress(root, "in", "severity", one.level), one.n, len(in) > 0})
 		}
 	}
 	return list

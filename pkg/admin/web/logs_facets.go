@@ -39,7 +39,7 @@ type facetValue struct {
 	Share       int // of the most frequent, in percent
 	In, Out     bool
 	Path        string // asks for it, or no longer
-	Shun        string // keeps it out, or no longer
+	Exclude     string // keeps it out, or no longer
 }
 
 const (
@@ -179,7 +179,7 @@ func newFacet(field string, counted []clickhouse.ValueCount, s logState, root st
 	for i, c := range counted {
 		one := facetValue{
 			Text: printable(c.Value), Value: c.Value, Count: c.Count, Share: int(c.Count * 100 / most), In: is(in, c.Value), Out: is(out, c.Value),
-			Path: s.edits(root, "in", field, c.Value), Shun: s.edits(root, "out", field, c.Value),
+			Path: s.editAddress(root, "in", field, c.Value), Exclude: s.editAddress(root, "out", field, c.Value),
 		}
 		if i < facetLength || one.In || one.Out {
 			f.Values = append(f.Values, one)

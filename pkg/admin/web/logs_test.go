@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -61,7 +62,7 @@ func TestExplorerShowsTheProjectsOwnLinesOnly(t *testing.T) {
 	if page := member.body("/projects/shop/logs?q=own", http.StatusOK); !strings.Contains(page, "shop&#39;s <mark>own</mark> line") || !strings.Contains(page, "web-1") {
 		t.Errorf("the line is not shown, with what was found:\n%s", page)
 	}
-	for _, path := range []string{"/logs", "/logs/edit?do=in&field=host&value=x", "/logs/complete", "/logs/0-2-0/context", "/events"} {
+	for _, path := range []string{"/logs", "/logs/edit?do=in&field=host&value=x", "/logs/complete", "/logs/rows?cursor=x", "/logs/tail", "/logs/0-2-0/fields", "/logs/0-2-0/context", "/events"} {
 		if answer := member.get("/projects/other" + path); answer.Code != http.StatusNotFound {
 			t.Errorf("%s of another project: answer %d", path, answer.Code)
 		}
@@ -139,6 +140,69 @@ func TestClicksOnValuesEditTheQuery(t *testing.T) {
 	}
 	if answer := admin.get("/projects/shop/logs/edit?do=in&field=host&value=%00"); answer.Code != http.StatusNotFound {
 		t.Errorf("a NUL byte is answered %d", answer.Code)
+	}
+}
+
+func TestEveryRowIsRenderedByTheSameTemplate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	shop := s.Project(t, "shop")
+	logs := make([]wire.Log, rowsPerPage+2)
+	for i := range logs {
+		logs[i] = wire.Log{Application: "api", Severity: "INFO", SeverityNumber: 9, Data: fmt.Sprintf("line %d\nof <b>many</b>\x1b[31m", i), Metadata: []wire.Pair{{Key: "k\u202e", Value: "v"}}}
+	}
+	s.insert(t, shop, 1, logs...)
+	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
+	row := regexp.MustCompile(`(?s)<details class="l info.*?</details>`)
+	byID := func(page string) map[string]string {
+		rows := map[string]string{}
+		for _, html := range row.FindAllString(page, -1) {
+			id, _, _ := strings.Cut(html[strings.Index(html, `data-id="`)+9:], `"`)
+			rows[id] = html
+		}
+		return rows
+	}
+	page := admin.body("/projects/shop/logs?q=many&col=other", http.StatusOK)
+	if n := len(byID(page)); n != rowsPerPage {
+		t.Fatalf("the page has %d rows", n)
+	}
+	link := regexp.MustCompile(`data-rows="([^"]*)"`).FindStringSubmatch(page)
+	if link == nil {
+		t.Fatal("the page has no link to older rows")
+	}
+	older := admin.body(html.UnescapeString(link[1]), http.StatusOK)
+	if n := len(byID(older)); n != 2 || strings.Contains(older, "<html") || !strings.Contains(older, "No older lines") {
+		t.Errorf("%d older rows:\n%s", n, older)
+	}
+	s.pages.service.StopTails() // a tail ends after its first read
+	admin.header["Last-Event-ID"] = fmt.Sprint(s.now.Add(-time.Hour).UnixNano())
+	tailed := map[string]string{}
+	for line := range strings.Lines(admin.body("/projects/shop/logs/tail?q=many&col=other", http.StatusOK)) {
+		if data, ok := strings.CutPrefix(line, `data: "`); ok {
+			var html string
+			if err := json.Unmarshal([]byte(`"`+data), &html); err != nil {
+				t.Fatal(err)
+			}
+			maps.Copy(tailed, byID(html))
+		}
+	}
+	listed := byID(page)
+	maps.Copy(listed, byID(older))
+	if len(listed) != len(logs) || !maps.Equal(listed, tailed) {
+		t.Errorf("the list has %d rows and the tail %d; the first are\n%s\n%s", len(listed), len(tailed), listed["0-1-0"], tailed["0-1-0"])
+	}
+	delete(admin.header, "Last-Event-ID")
+	fields := admin.body("/projects/shop/logs/0-1-0/fields?q=many", http.StatusOK)
+	for _, want := range []string{`data-field="&#34;application&#34;"`, `data-field="&#34;metadata.k\u202e&#34;"`, "<mark>many</mark>", "do=out", "col=k"} {
+		if !strings.Contains(fields, want) {
+			t.Errorf("the fields have no %s:\n%s", want, fields)
+		}
+	}
+	if raw.MatchString(fields) {
+		t.Errorf("the fields contain what a browser acts on:\n%s", fields)
+	}
+	for _, path := range []string{"/0-9-9/fields", "/x/fields", "/rows?cursor=x", "/tail?q=(", "/rows?q=("} {
+		admin.body("/projects/shop/logs"+path, http.StatusNotFound)
 	}
 }
 

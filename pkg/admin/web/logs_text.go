@@ -31,7 +31,7 @@ func safeText(text string, found *regexp.Regexp) []piece {
 	begin := 0
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRuneInString(text[at:])
-		if !isObeyed(r) {
+		if !isControl(r) {
 			at += size
 			continue
 		}
@@ -60,10 +60,10 @@ func cutText(text string, most int) string {
 	return text[:most] + "…"
 }
 
-// isObeyed tells whether a character does something instead of being shown: C0
+// isControl tells whether a character does something instead of being shown: C0
 // but for tab and line end, DEL, C1, and what changes the direction of a text or
 // ends its line.
-func isObeyed(r rune) bool {
+func isControl(r rune) bool {
 	switch {
 	case r == '\t' || r == '\n':
 		return false
@@ -90,7 +90,7 @@ func picture(r rune) string {
 func printable(text string) string {
 	var b strings.Builder
 	for _, r := range cutText(text, 80) {
-		if isObeyed(r) || !unicode.IsPrint(r) {
+		if isControl(r) || !unicode.IsPrint(r) {
 			b.WriteString(picture(r))
 			continue
 		}

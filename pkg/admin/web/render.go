@@ -323,6 +323,8 @@ const plainAdvice = "Passwords and sessions would be readable on the network. Op
 // serverRefusal returns the page for an error that the client did not cause.
 func serverRefusal(err error) refusal {
 	switch {
+	case errors.Is(err, admin.ErrTailsFull):
+		return refusal{http.StatusServiceUnavailable, "too_many_tails", "Too many live tails are open", "Try again in a few seconds."}
 	case errors.Is(err, project.ErrBusy):
 		return refusal{http.StatusServiceUnavailable, "sign_in_busy", "Too many people sign in at once", "Your password was not checked. Try again in a few seconds."}
 	case errors.Is(err, project.ErrNoKey):

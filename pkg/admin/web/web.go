@@ -20,7 +20,8 @@
 // What a newcomer would get wrong: the Content-Security-Policy allows nothing
 // inline: no style attribute, no script element with content, no on… attribute.
 // The width of a bar is an SVG attribute, and data for a script is a data
-// attribute. Scripts set textContent and never parse HTML.
+// attribute. Scripts set textContent. The only HTML that they
+// parse is what the templates rendered.
 package web
 
 import (

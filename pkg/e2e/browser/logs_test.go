@@ -218,7 +218,7 @@ func TestFacetsFilterAndSavedViewsComeBack(t *testing.T) {
 	query("app:cart")
 	pick("mailer", ".pick")
 	query("app:(cart OR mailer)")
-	pick("us-east", ".shun")
+	pick("us-east", ".exclude")
 	query("app:(cart OR mailer) -region:us-east")
 	pick("cart", ".pick")
 	query("app:mailer -region:us-east")

@@ -46,29 +46,3 @@ func TestScriptColoursAQueryAsTheServerReadsIt(t *testing.T) {
 		}
 	}
 }
-
-// TestScriptShowsLinesAsTheServerDoes holds the page's own pieces of a line to
-// what the server makes of it.
-func TestScriptShowsLinesAsTheServerDoes(t *testing.T) {
-	b := open(t, looks[0])
-	b.signIn(b.site.email, b.site.password)
-	for text, want := range map[string]string{
-		"a \x1b[1;31mred\x1b[0m b": `[["a ",""],["red","ansi-b fg1"],[" b",""]]`,
-		"\x1b[38;5;9mx":            `[["x","fg1"]]`,
-		"\x1b]0;t\x07":             `[["␛",null],["]0;t",""],["␇",null]]`,
-		"a\u202eb":                 `[["a",""],["U+202E",null],["b",""]]`,
-		"\x1b[2J\x7f":              `[["␛",null],["[2J",""],["␡",null]]`,
-	} {
-		quoted, _ := json.Marshal(text) // a string
-		got := b.module("text.js", fmt.Sprintf(`m.pieces(%s, null).map((p) => [p.text, p.code ? null : p.classes])`, quoted))
-		if got != want {
-			t.Errorf("%q is %s, want %s", text, got, want)
-		}
-	}
-	if got := b.module("text.js", `m.pieces("Timeout, timeouts", m.markerOf(["timeout"])).filter((p) => p.mark).map((p) => p.text)`); got != `["Timeout","timeout"]` {
-		t.Errorf("marked are %s", got)
-	}
-	if got := b.module("text.js", `m.pieces("a.b", m.markerOf([".", "("])).filter((p) => p.mark).length`); got != "1" {
-		t.Errorf("a text is taken for an expression: %s marks", got)
-	}
-}

@@ -1,4 +1,4 @@
-// The brush over the chart: a drag snaps to bars and narrows the list.
+// The brush over the chart: dragging selects bars and narrows the list to them.
 import { bind } from "./keys.js";
 
 const plot = document.getElementById("plot");
@@ -36,8 +36,8 @@ function begin() {
   };
   const narrow = (from, to) => {
     const at = new URL(location.href);
-    for (const gone of ["cursor", "line"]) at.searchParams.delete(gone);
-    if (!at.searchParams.has("from")) { // the bars of a range that moves would move on
+    for (const name of ["cursor", "line"]) at.searchParams.delete(name);
+    if (!at.searchParams.has("from")) { // "the last hour" moves, and its bars with it
       at.searchParams.delete("last");
       at.searchParams.set("from", new Date(first).toISOString());
       at.searchParams.set("to", new Date(first + step * bars).toISOString());
@@ -77,5 +77,5 @@ function begin() {
       cancel();
     }
   });
-  bind("b", "Choose a time in the chart: arrows, Shift and Enter", () => plot.focus());
+  bind("b", "Select a time in the chart: arrows, Shift and Enter", () => plot.focus());
 }

@@ -1,18 +1,16 @@
-// Events: how many are new, in the page and by channel, without moving what is
-// there.
-const every = 5000;
+// Events: counts new ones, in the page and by channel, without moving the list.
+const checkInterval = 5000; // ms
 const feed = document.querySelector(".stream");
 const fresh = document.getElementById("fresh");
 const project = location.pathname.split("/")[2];
 const keyOf = (channel) => `logboom-seen ${project} ${channel}`;
 
-// remember keeps when a channel was looked at last; a browser that keeps nothing
-// shows no marks.
+// remember stores the newest event that was shown of a channel.
 function remember(channel, at) {
   try {
     localStorage.setItem(keyOf(channel), String(at));
   } catch {
-    // It keeps nothing.
+    // This browser stores nothing, and shows no marks.
   }
 }
 
@@ -30,22 +28,22 @@ for (const link of document.querySelectorAll("[data-channel][data-latest]")) {
   else if (Number(latest) > seen(channel)) {
     const count = link.querySelector(".n");
     count.className = "unread";
-    count.title = "There are events that you have not looked at";
+    count.title = "There are events that you have not seen";
   }
 }
 
-async function look() {
+async function check() {
   if (document.visibilityState === "visible") {
     try {
-      await count();
+      await countNew();
     } catch {
-      // The server does not answer now; it is asked again.
+      // The server does not answer; the next check asks again.
     }
   }
-  setTimeout(look, every);
+  setTimeout(check, checkInterval);
 }
 
-async function count() {
+async function countNew() {
   const answer = await fetch(`${feed.dataset.api}?${new URLSearchParams({ q: feed.dataset.q, limit: 50 })}`);
   if (!answer.ok) return;
   const { events } = await answer.json();
@@ -58,7 +56,7 @@ async function count() {
 }
 
 const first = !new URLSearchParams(location.search).has("cursor");
-if (feed && first) setTimeout(look, every);
+if (feed && first) setTimeout(check, checkInterval);
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !event.target.closest("input, details[open]")) document.getElementById("close")?.click();

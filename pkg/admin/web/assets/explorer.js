@@ -1,23 +1,24 @@
-// The explorer: opening and walking rows, what hangs on them, older lines.
+// The explorer: keys and clicks on rows, older rows, filters and links.
 import "./query.js";
 import "./brush.js";
 import { copy } from "./copy.js";
 import { iconButton, make } from "./dom.js";
 import { bind, isTyping } from "./keys.js";
-import { contextOf, copyJSON, copyLine, copyLink, edit, fill, list, rowOf, rows } from "./rows.js";
+import { contextAddress, copyJSON, copyLine, copyLink, editAddress, fetchPart, fill, list, rows } from "./rows.js";
 
-const mostRows = 2000; // beyond, the page would be slow; a link leads on
+const maxRows = 2000; // more would make the page slow; a link leads to the next page
 const all = () => [...rows.querySelectorAll(".l")];
-let current;
-let picked; // where a selection of rows began
+const isFull = () => all().length >= maxRows;
+let current; // the row that keys act on
+let anchor; // the row where a selection of rows began
 
-// The actions of the row under the pointer. They stand over the row, not in it:
-// a summary may hold no buttons.
+// The actions of the row under the pointer. They lie over the row, because a
+// summary must not contain buttons.
 let hoveredLine;
 const hover = make("span", { className: "hov", hidden: true });
 const hovered = () => hoveredLine.closest(".l");
 hover.append(
-  iconButton("list", "Show context (c)", () => { location.href = contextOf(hovered()); }),
+  iconButton("list", "Show context (c)", () => { location.href = contextAddress(hovered()); }),
   iconButton("copy", "Copy line (y)", () => copyLine(hovered())),
   iconButton("link", "Copy link (s)", () => copyLink(hovered())),
 );
@@ -29,7 +30,7 @@ function hoverOver(line) {
   hover.hidden = !line;
 }
 
-function mark(row) {
+function select(row) {
   if (!row) return;
   current?.classList.remove("cur");
   current = row;
@@ -41,7 +42,7 @@ function mark(row) {
 function step(by) {
   const list = all();
   const at = list.indexOf(current);
-  mark(list[at < 0 ? 0 : Math.min(list.length - 1, Math.max(0, at + by))]);
+  select(list[at < 0 ? 0 : Math.min(list.length - 1, Math.max(0, at + by))]);
 }
 
 const withRow = (act) => () => { if (current) act(current); };
@@ -56,11 +57,11 @@ if (rows) {
     if (!row || !summary) return;
     if (event.shiftKey) {
       event.preventDefault();
-      pick(row);
+      selectTo(row);
       return;
     }
-    if (String(getSelection()) && getSelection().containsNode(summary, true)) event.preventDefault(); // a text was chosen, not the row
-    picked = row;
+    if (String(getSelection()) && getSelection().containsNode(summary, true)) event.preventDefault(); // text was selected, not the row
+    anchor = row;
     current?.classList.remove("cur");
     current = row;
     row.classList.add("cur");
@@ -77,10 +78,11 @@ if (rows) {
   current = rows.querySelector(".linked");
 }
 
-// pick chooses the rows from the one clicked before to this one and copies them.
-async function pick(row) {
+// selectTo selects the rows from the one clicked before to this one and copies
+// them.
+async function selectTo(row) {
   const list = all();
-  const from = list.indexOf(picked ?? row);
+  const from = list.indexOf(anchor ?? row);
   const to = list.indexOf(row);
   for (const old of rows.querySelectorAll(".picked")) old.classList.remove("picked");
   const chosen = list.slice(Math.min(from, to), Math.max(from, to) + 1);
@@ -89,73 +91,56 @@ async function pick(row) {
   await copy(text, `${chosen.length} lines copied`);
 }
 
-// Older lines come by the cursor, by the button and near the end.
-const older = document.getElementById("older");
-if (older && list.dataset.cursor) {
-  const load = async () => {
-    if (older.classList.contains("busy")) return;
-    older.classList.add("busy");
-    try {
-      await append();
-    } catch {
-      older.textContent = "Older lines could not be loaded. Try again";
-    }
+// The button, and scrolling near the end, load the rows of the next page.
+let loading = false;
+async function loadOlder() {
+  const older = document.getElementById("older");
+  if (loading || !older) return;
+  loading = true;
+  older.classList.add("busy");
+  try {
+    older.parentElement.replaceWith(await fetchPart(older.dataset.rows));
+    if (isFull()) document.getElementById("older")?.replaceChildren("Older lines, on a separate page");
+  } catch {
+    older.textContent = "Older lines could not be loaded. Try again";
     older.classList.remove("busy");
-  };
-  older.addEventListener("click", (event) => {
-    if (all().length >= mostRows) return; // the link leads on
-    event.preventDefault();
-    load();
-  });
-  rows.addEventListener("scroll", () => {
-    if (rows.scrollTop > 0 && rows.scrollHeight - rows.scrollTop - rows.clientHeight < 400 && all().length < mostRows) load();
-  });
-}
-
-async function append() {
-  const { api, cursor, from, to } = list.dataset;
-  const answer = await fetch(`${api}/logs?${new URLSearchParams({ q: document.getElementById("query").defaultValue, limit: 200, cursor, from, to })}`);
-  if (!answer.ok) throw new Error(`answer ${answer.status}`);
-  const page = await answer.json();
-  const place = older.parentElement;
-  for (const log of page.logs) if (!document.getElementById(`l-${log.id}`)) place.before(rowOf(log));
-  list.dataset.cursor = page.next;
-  if (!page.next) {
-    place.textContent = "No older lines in this time.";
-    place.className = "more small faint";
-    return;
   }
-  const on = new URL(older.href);
-  on.searchParams.set("cursor", page.next);
-  older.href = on.href;
-  older.textContent = all().length >= mostRows ? "Older lines, on a page of their own" : "Load older";
+  loading = false;
 }
+rows?.addEventListener("click", (event) => {
+  if (event.target.id !== "older" || isFull()) return; // the link leads to the next page
+  event.preventDefault();
+  loadOlder();
+});
+rows?.addEventListener("scroll", () => {
+  if (rows.scrollTop > 0 && rows.scrollHeight - rows.scrollTop - rows.clientHeight < 400 && !isFull()) loadOlder();
+});
 
-// Text chosen in a line may become a filter.
-let seek;
+// Text selected in a line can become a filter.
+let filterButton;
 document.addEventListener("selectionchange", () => {
-  seek?.remove();
-  seek = undefined;
+  filterButton?.remove();
+  filterButton = undefined;
   const chosen = getSelection();
   const text = String(chosen).trim();
   const row = chosen.anchorNode?.parentElement?.closest(".ms, .msg");
   if (!text || text.length > 200 || text.includes("\n") || !row || !chosen.rangeCount) return;
-  seek = make("button", { type: "button", className: "btn tiny seek" }, "Filter for this text");
-  seek.addEventListener("mousedown", (event) => event.preventDefault());
-  seek.addEventListener("click", () => { location.href = edit("text", "", text); });
-  (row.closest(".l")?.querySelector("summary") ?? row).after(seek);
+  filterButton = make("button", { type: "button", className: "btn tiny seek" }, "Filter for this text");
+  filterButton.addEventListener("mousedown", (event) => event.preventDefault());
+  filterButton.addEventListener("click", () => { location.href = editAddress("text", "", text); });
+  (row.closest(".l")?.querySelector("summary") ?? row).after(filterButton);
 });
 
-// Alt-click keeps a value out.
+// Alt-click excludes a value.
 document.getElementById("facets")?.addEventListener("click", (event) => {
-  const value = event.target.closest("[data-shun]");
+  const value = event.target.closest("[data-exclude]");
   if (value && event.altKey) {
     event.preventDefault();
-    location.href = value.dataset.shun;
+    location.href = value.dataset.exclude;
   }
 });
 
-// Share copies a link with absolute times, to the line where one is chosen.
+// Share copies a link with absolute times, to the selected line if there is one.
 const share = document.getElementById("share");
 share?.addEventListener("click", (event) => {
   event.preventDefault();
@@ -163,21 +148,21 @@ share?.addEventListener("click", (event) => {
   else copy(share.href, "Link copied");
 });
 
-// Rows are 20 pixels high, or 24 for whoever prefers that; this browser keeps it.
+// Rows are 20 pixels high, comfortable rows 24. The browser stores the choice.
 const density = document.getElementById("density");
-const kept = "logboom-roomy-rows";
+const storedAs = "logboom-roomy-rows";
 function setDensity(roomy) {
   rows?.classList.toggle("roomy", roomy);
   density?.setAttribute("aria-pressed", String(roomy));
   try {
-    localStorage.setItem(kept, roomy ? "yes" : "no");
+    localStorage.setItem(storedAs, roomy ? "yes" : "no");
   } catch {
-    // It keeps nothing.
+    // This browser stores nothing.
   }
 }
 function wasRoomy() {
   try {
-    return localStorage.getItem(kept) === "yes";
+    return localStorage.getItem(storedAs) === "yes";
   } catch {
     return false;
   }
@@ -188,14 +173,14 @@ density?.addEventListener("click", () => setDensity(!rows.classList.contains("ro
 
 const focused = () => document.activeElement?.closest?.(".ft > div[data-field]");
 bind("j", "Next line", () => step(1));
-bind("k", "Line before", () => step(-1));
+bind("k", "Previous line", () => step(-1));
 bind("o", "Open or close the line", withRow((row) => { row.open = !row.open; }));
-bind("c", "Context of the line", withRow((row) => { location.href = contextOf(row); }));
+bind("c", "Context of the line", withRow((row) => { location.href = contextAddress(row); }));
 bind("y", "Copy the line", withRow(copyLine));
 bind("Y", "Copy the line as JSON", withRow(copyJSON));
-bind("s", "Copy a link, to the line if one is chosen", () => share?.click());
-bind("f", "Filter for the field in focus", () => { if (focused()) location.href = edit("in", focused().dataset.field, focused().dataset.value); });
-bind("F", "Filter the field in focus out", () => { if (focused()) location.href = edit("out", focused().dataset.field, focused().dataset.value); });
+bind("s", "Copy a link, to the selected line if there is one", () => share?.click());
+bind("f", "Filter for the focused field", () => focused()?.querySelector(".include")?.click());
+bind("F", "Exclude the value of the focused field", () => focused()?.querySelector(".exclude")?.click());
 bind(".", "Filters", () => document.querySelector("#facets .pick, #facets summary")?.focus());
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || isTyping(event.target) || event.defaultPrevented || document.querySelector("dialog[open], details.drop[open]")) return;

@@ -1,57 +1,51 @@
-// The query bar: colours at each key, completion, and going back to it.
+// The query bar: colours while typing, and completion.
 import { make } from "./dom.js";
 import { tokens } from "./tokens.js";
 
-const pause = 120; // ms without a key before the server is asked
+const typingPause = 120; // ms without a key before the server is asked
 const form = document.getElementById("query-form");
 const input = document.getElementById("query");
-const painted = document.getElementById("query-copy");
+const colouredCopy = document.getElementById("query-copy");
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 let timer;
-let asked = 0;
-let asking;
-let shown; // what the list offers
+let request; // the newest one, an AbortController
+let shown; // the suggestions in the list
 
 function paint() {
-  painted.replaceChildren(...tokens(input.value).map(({ text, kind }) => make("span", { className: kind ? `q-${kind}` : "" }, text)));
-  follow();
+  colouredCopy.replaceChildren(...tokens(input.value).map(({ text, kind }) => make("span", { className: kind ? `q-${kind}` : "" }, text)));
+  syncScroll();
 }
 
-// follow moves the coloured copy with the input's own scrolling.
-function follow() { painted.scrollLeft = input.scrollLeft; }
+// syncScroll scrolls the coloured copy like the input.
+function syncScroll() { colouredCopy.scrollLeft = input.scrollLeft; }
 
 const toBytes = (text, at) => encoder.encode(text.slice(0, at)).length;
 const toUnits = (text, bytes) => decoder.decode(encoder.encode(text).slice(0, bytes)).length;
 
-function later() {
-  clearTimeout(timer);
-  timer = setTimeout(ask, pause);
-}
-
-// ask has the server say what may stand at the cursor. An older answer never
-// takes the place of a newer one.
-async function ask() {
-  const number = ++asked;
-  asking?.abort();
-  asking = new AbortController();
+// fetchSuggestions asks the server what can stand at the cursor. Only the answer
+// to the newest request counts.
+async function fetchSuggestions() {
+  request?.abort();
+  const mine = new AbortController();
+  request = mine;
   const state = new URLSearchParams(new FormData(form));
   state.set("q", input.value);
   state.set("at", toBytes(input.value, input.selectionStart));
   const text = input.value;
   try {
-    const answer = await fetch(`${form.dataset.complete}?${state}`, { signal: asking.signal });
-    if (!answer.ok || number !== asked) return;
+    const answer = await fetch(`${form.dataset.complete}?${state}`, { signal: mine.signal });
+    if (!answer.ok) return;
     const found = await answer.json();
-    if (number !== asked || input.value !== text || document.activeElement !== input) return;
-    offer(found, text);
+    if (mine.signal.aborted || input.value !== text || document.activeElement !== input) return;
+    open(found, text);
   } catch {
-    // The next key asks again.
+    // The next key asks the server again.
   }
 }
 
-function offer(found, text) {
+function open(found, text) {
   close();
   const items = found.items.filter((item) => item.insert !== text.slice(toUnits(text, found.from), toUnits(text, found.to)));
   if (!items.length) return;
@@ -94,16 +88,16 @@ function choose(step) {
   input.setAttribute("aria-activedescendant", option.id);
 }
 
-// insert takes over what is offered. What was offered for another text, whose
-// places are others, is asked for anew.
+// insert inserts a suggestion. Suggestions for an older text are fetched again,
+// because their positions are wrong.
 function insert(item) {
-  if (input.value !== shown.text) return void ask();
+  if (input.value !== shown.text) return void fetchSuggestions();
   const { from, to } = shown;
   close();
   const tail = item.more ? "" : " ";
   input.setRangeText(item.insert + tail, from, to, "end");
   paint();
-  if (item.more) ask();
+  if (item.more) fetchSuggestions();
 }
 
 input.setAttribute("role", "combobox");
@@ -111,10 +105,11 @@ input.setAttribute("aria-autocomplete", "list");
 input.setAttribute("aria-expanded", "false");
 input.addEventListener("input", () => {
   paint();
-  later();
+  clearTimeout(timer);
+  timer = setTimeout(fetchSuggestions, typingPause);
 });
-input.addEventListener("scroll", follow);
-input.addEventListener("keyup", follow);
+input.addEventListener("scroll", syncScroll);
+input.addEventListener("keyup", syncScroll);
 input.addEventListener("blur", close);
 input.addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
@@ -123,7 +118,7 @@ input.addEventListener("keydown", (event) => {
   } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     event.preventDefault();
     if (shown) choose(event.key === "ArrowDown" ? 1 : -1);
-    else ask();
+    else fetchSuggestions();
   } else if (event.key === "Tab" && shown && !event.shiftKey) {
     event.preventDefault();
     insert(shown.items[Math.max(shown.at, 0)]);
