@@ -1,5 +1,6 @@
-// Command ingest takes logs and events in over HTTP and puts them on the
-// queue. It needs NATS and Redis, keeps nothing, and scales by adding copies.
+// Command ingest receives logs and events over HTTP and publishes them to the
+// queue. It needs NATS and Redis, stores nothing itself, and scales by adding
+// copies.
 package main
 
 import (
@@ -27,7 +28,7 @@ func main() { os.Exit(run()) }
 
 func run() int {
 	var cfg settings
-	read, code, ok := config.Command("ingest", "Takes logs and events in over HTTP and puts them on the queue.", &cfg)
+	read, code, ok := config.Command("ingest", "Receives logs and events over HTTP and publishes them to the queue.", &cfg)
 	if !ok {
 		return code
 	}

@@ -1,10 +1,9 @@
 // Package config reads a process's settings from flags and environment
-// variables, one to one: --nats-url is LOGBOOM_NATS_URL.
+// variables. Each flag has one variable: --nats-url is LOGBOOM_NATS_URL.
 //
-// Each process declares one struct (see settings.go for the shared parts),
-// hands it to Parse, and prints it with Log. What a newcomer would get wrong:
-// a setting that can hold a credential must be a Secret or a URL, because
-// every other type is printed as it is at start.
+// Each process declares one struct (settings.go has the shared parts), passes it
+// to Command, and logs it with Settings.Log. A setting that can hold a credential
+// must be a Secret or a URL: values of every other type are logged as they are.
 package config
 
 import (
@@ -18,35 +17,29 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// envPrefix starts the name of every environment variable that is a setting.
+// envPrefix begins the name of every environment variable that is a setting.
 const envPrefix = "LOGBOOM"
 
-// Exit codes of a process that does not come to run.
+// Exit codes of a process that does not start.
 const (
 	ExitOK          = 0 // help was asked for
 	ExitBadSettings = 2
 )
 
-// ErrHelp says that help was asked for and has been printed; the process has
-// nothing more to do.
+// ErrHelp means that help was asked for and has been printed.
 var ErrHelp = errors.New("help was printed")
 
-// Validator is a part of the settings that checks itself. The error names the
-// setting as a flag (--shards), without the value of a secret.
-type Validator interface {
-	Validate() error
-}
-
-// Settings is a parsed command line: which command was asked for, and every
-// setting with its value.
+// Settings is a parsed command line: the command, and every setting with its
+// value.
 type Settings struct {
 	Command string
 	flags   []*kong.Flag
 }
 
-// Parse fills cfg, a pointer to a struct with kong tags, from args (without
-// the program's name) and the environment. The error names what is wrong and
-// is fit to be shown; ErrHelp means that help went to out.
+// Parse fills cfg, a pointer to a struct with kong tags, from args (without the
+// program's name) and the environment. It calls Validate of every part that has
+// it. The error names the setting and holds no secret. ErrHelp means that help
+// was written to out.
 func Parse(name, description string, cfg any, args []string, out io.Writer) (*Settings, error) {
 	helped := false
 	parser, err := kong.New(cfg,
@@ -70,8 +63,8 @@ func Parse(name, description string, cfg any, args []string, out io.Writer) (*Se
 	return &Settings{Command: parsed.Command(), flags: parsed.Flags()}, nil
 }
 
-// Command is Parse for a main: it reads the command line, and prints what is
-// wrong or the help. ok is false where the process is to end with the code.
+// Command is Parse for a main function: it parses the command line, and prints
+// the error or the help. If ok is false, the process must exit with the code.
 func Command(name, description string, cfg any) (settings *Settings, code int, ok bool) {
 	settings, err := Parse(name, description, cfg, os.Args[1:], os.Stdout)
 	if errors.Is(err, ErrHelp) {
@@ -84,27 +77,29 @@ func Command(name, description string, cfg any) (settings *Settings, code int, o
 	return settings, 0, true
 }
 
-// Log writes one line with every setting, secrets masked.
+// Log writes one line with every setting. Secrets are masked.
 func (s *Settings) Log(logger *slog.Logger) {
 	attrs := make([]any, 0, len(s.flags))
 	for _, flag := range s.flags {
 		if flag.Name == "help" {
 			continue
 		}
-		attrs = append(attrs, slog.String(flag.Name, printed(flag)))
+		text := ""
+		if flag.Target.CanInterface() {
+			text = fmt.Sprint(flag.Target.Interface())
+		}
+		attrs = append(attrs, slog.String(flag.Name, text))
 	}
 	logger.Info("settings read", attrs...)
 }
 
-func printed(flag *kong.Flag) string {
-	if !flag.Target.CanInterface() {
-		return ""
-	}
-	return fmt.Sprint(flag.Target.Interface())
-}
-
-// Variable is the environment variable of a flag: LOGBOOM_NATS_URL for
+// Variable returns the environment variable of a flag: LOGBOOM_NATS_URL for
 // nats-url.
 func Variable(flag string) string {
 	return envPrefix + "_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// invalid returns the error for a flag's value, in the form of all of them.
+func invalid(flag, format string, args ...any) error {
+	return fmt.Errorf("--%s (%s): %s", flag, Variable(flag), fmt.Sprintf(format, args...))
 }

@@ -12,8 +12,8 @@ import (
 
 const mask = "***"
 
-// Secret is a setting that is never printed. It holds a pointer, because fmt
-// calls no methods of unexported fields and would print a string there.
+// Secret is a setting that is never printed. It holds a pointer, because fmt does
+// not call the methods of unexported fields and would print a string.
 type Secret struct {
 	value *string
 }
@@ -21,20 +21,18 @@ type Secret struct {
 // NewSecret wraps a value that must not be printed.
 func NewSecret(value string) Secret { return Secret{value: &value} }
 
-// Reveal is the secret itself, for the one place that needs it.
-func (s Secret) Reveal() string { return reveal(s.value) }
-
-func reveal(value *string) string {
-	if value == nil {
+// Reveal returns the value itself.
+func (s Secret) Reveal() string {
+	if s.value == nil {
 		return ""
 	}
-	return *value
+	return *s.value
 }
 
-// IsSet tells whether there is a value.
+// IsSet reports whether there is a value.
 func (s Secret) IsSet() bool { return s.Reveal() != "" }
 
-// String is "***", or empty where there is no value.
+// String returns "***", or "" if there is no value.
 func (s Secret) String() string {
 	if !s.IsSet() {
 		return ""
@@ -51,44 +49,37 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText keeps encoders from printing the value.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText takes any text.
+// UnmarshalText accepts any text.
 func (s *Secret) UnmarshalText(text []byte) error {
 	*s = NewSecret(string(text))
 	return nil
 }
 
-// URL is an address that may carry a password, which is never printed. It is
-// checked by Check and not when it is read, since a parser's error would
-// repeat the text.
+// URL is an address that may contain a password, which is never printed. Check
+// checks its form: an error while parsing the settings would quote the text.
 type URL struct {
-	raw *string // a pointer for the same reason as Secret's
+	Secret
 }
 
 // NewURL wraps an address.
-func NewURL(raw string) URL { return URL{raw: &raw} }
+func NewURL(raw string) URL { return URL{NewSecret(raw)} }
 
-// Reveal is the address with its password.
-func (u URL) Reveal() string { return reveal(u.raw) }
-
-// IsSet tells whether there is an address.
-func (u URL) IsSet() bool { return u.Reveal() != "" }
-
-// Check refuses an address that is no URL with a host and one of the schemes;
-// the error names the setting and never the address.
+// Check returns an error unless each of the addresses, separated by commas, has a
+// host and one of the schemes. The error names the setting and not the address.
 func (u URL) Check(setting string, schemes ...string) error {
 	for one := range strings.SplitSeq(u.Reveal(), ",") {
 		parsed, err := url.Parse(strings.TrimSpace(one))
 		if err != nil || parsed.Host == "" {
-			return fmt.Errorf("--%s (%s): must be an address such as %s://host:port", setting, Variable(setting), schemes[0])
+			return invalid(setting, "must be an address such as %s://host:port", schemes[0])
 		}
 		if !slices.Contains(schemes, parsed.Scheme) {
-			return fmt.Errorf("--%s (%s): scheme %q is none of %s", setting, Variable(setting), parsed.Scheme, strings.Join(schemes, ", "))
+			return invalid(setting, "the scheme %q is not one of %s", parsed.Scheme, strings.Join(schemes, ", "))
 		}
 	}
 	return nil
 }
 
-// String is the address with credentials masked.
+// String returns the addresses with masked credentials.
 func (u URL) String() string {
 	parts := strings.Split(u.Reveal(), ",")
 	for i, part := range parts {
@@ -123,12 +114,6 @@ func (u URL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 // MarshalText keeps encoders from printing credentials.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText takes any text; Check judges it.
-func (u *URL) UnmarshalText(text []byte) error {
-	*u = NewURL(string(text))
-	return nil
-}
-
 // Size is a number of bytes, written as 512, 64KiB, 10MiB or 2GiB.
 type Size int64
 
@@ -145,7 +130,7 @@ var sizeUnits = []struct {
 	size   Size
 }{{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", 1}}
 
-// String is the size in the largest unit that divides it.
+// String returns the size in the largest unit that divides it.
 func (s Size) String() string {
 	for _, unit := range sizeUnits[:4] {
 		if s != 0 && s%unit.size == 0 {
@@ -155,15 +140,15 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// UnmarshalText reads a size; the units are case-blind, and "10M" is "10MiB".
+// UnmarshalText parses a size. Units may have any case, and "10M" means "10MiB".
 func (s *Size) UnmarshalText(text []byte) error {
 	number, unit := splitUnit(strings.TrimSpace(string(text)))
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n < 0 {
-		return fmt.Errorf("%q is no size such as 512, 64KiB or 10MiB", text)
+		return fmt.Errorf("%q is not a size such as 512, 64KiB or 10MiB", text)
 	}
 	if n > math.MaxInt64/int64(unit) {
-		return fmt.Errorf("%q is larger than a size may be", text)
+		return fmt.Errorf("%q is too large for a size", text)
 	}
 	*s = Size(n) * unit
 	return nil
@@ -182,5 +167,5 @@ func splitUnit(text string) (number string, unit Size) {
 	return lower, 1
 }
 
-// MarshalText is the inverse of UnmarshalText.
+// MarshalText returns the size as UnmarshalText accepts it.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

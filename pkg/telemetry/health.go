@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// checkTimeout bounds all readiness checks of one question together, so that a
-// probe gets an answer before its own timeout.
+// checkTimeout bounds all readiness checks of one request together, so that a probe
+// gets an answer before its own timeout.
 const checkTimeout = 900 * time.Millisecond
 
-// Health answers whether a process lives and whether it is ready for work.
+// Health answers whether a process is alive and whether it is ready.
 type Health struct {
-	starting atomic.Bool // until every part runs, whose checks are added one by one
+	starting atomic.Bool // until every part runs; the parts add their checks one by one
 	draining atomic.Bool
 	mu       sync.Mutex
 	checks   []check
@@ -31,27 +31,27 @@ type check struct {
 	ask  func(context.Context) error
 }
 
-// Add registers a readiness check. Its error is shown to whoever asks and must
-// not hold a secret.
+// Add registers a readiness check. Its error is shown to every client and must not
+// contain a secret.
 func (h *Health) Add(name string, ask func(context.Context) error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.checks = append(slices.Clone(h.checks), check{name, ask})
 }
 
-// Drain makes the process unready from now on: it stops soon.
+// Drain makes the process unready, because it is about to stop.
 func (h *Health) Drain() { h.draining.Store(true) }
 
-// Draining tells whether the process stops soon.
+// Draining reports whether Drain was called.
 func (h *Health) Draining() bool { return h.draining.Load() }
 
-// report is the answer of /readyz.
+// report is the answer of /readyz and /livez.
 type report struct {
 	Status string            `json:"status"` // ready, draining or unready
-	Checks map[string]string `json:"checks"` // "ok", or what is wrong
+	Checks map[string]string `json:"checks"` // "ok", or an error
 }
 
-// ready asks every check.
+// ready runs every check.
 func (h *Health) ready(ctx context.Context) (report, bool) {
 	h.mu.Lock()
 	checks := h.checks
@@ -66,7 +66,7 @@ func (h *Health) ready(ctx context.Context) (report, bool) {
 		}
 	}
 	if h.starting.Load() {
-		answer.Status, answer.Checks["start"] = "unready", "not every part runs yet"
+		answer.Status, answer.Checks["start"] = "unready", "not all parts are running yet"
 	}
 	if h.Draining() {
 		answer.Status = "draining"
@@ -74,7 +74,8 @@ func (h *Health) ready(ctx context.Context) (report, bool) {
 	return answer, answer.Status == "ready"
 }
 
-// Ready is nil where every check passes, else what is wrong, with its name.
+// Ready returns nil if every check passes, or else the first error with the name of
+// its check.
 func (h *Health) Ready(ctx context.Context) error {
 	answer, ok := h.ready(ctx)
 	if ok {
@@ -93,7 +94,7 @@ func (h *Health) Livez(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, report{Status: "alive", Checks: map[string]string{}})
 }
 
-// Readyz answers 200 where every check passes, else 503, with the checks.
+// Readyz answers 200 if every check passes, and otherwise 503, with all checks.
 func (h *Health) Readyz(w http.ResponseWriter, r *http.Request) {
 	answer, ok := h.ready(r.Context())
 	status := http.StatusOK
@@ -107,12 +108,12 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// The reader going away is no concern of a health check.
+	// A client that goes away does not matter to a health check.
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// Stopped is what a readiness check answers about things that do not move, each
-// by its name with why; nil where everything does.
+// Stopped returns nil if troubles is empty, or else one error for a readiness check.
+// troubles holds, by name, why something is stopped.
 func Stopped(troubles map[string]error) error {
 	if len(troubles) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// newRegistry holds what every Go process should show.
+// newRegistry returns a registry with the metrics of every Go process.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -25,9 +25,9 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// opsListen opens the operations address. Without a host it is loopback, since
-// profiles are nobody else's business; on Kubernetes it is every address,
-// since probes and scrapes come from other addresses there.
+// opsListen opens the operations port. Without a host the port is on loopback,
+// because profiles are private. On Kubernetes it is on every address, because probes
+// and scrapes come from other addresses there.
 func opsListen(addr string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -56,10 +56,10 @@ func opsHandler(health *Health, registry *prometheus.Registry) http.Handler {
 	return mux
 }
 
-// Serve runs an HTTP server on the listener until ctx ends, then gives the
-// requests under way up to grace to finish.
+// Serve runs an HTTP server on the listener until ctx ends, and then waits up to
+// grace for the requests in progress.
 func Serve(ctx context.Context, server *http.Server, listener net.Listener, grace time.Duration) error {
-	failed := make(chan error, 1) // one: Serve ends once
+	failed := make(chan error, 1) // one: Serve returns once
 	go func() { failed <- server.Serve(listener) }()
 	select {
 	case err := <-failed:
@@ -70,7 +70,7 @@ func Serve(ctx context.Context, server *http.Server, listener net.Listener, grac
 	defer cancel()
 	err := server.Shutdown(stop)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("requests were still under way after %s: %w", grace, err), server.Close())
+		err = errors.Join(fmt.Errorf("requests were still in progress after %s: %w", grace, err), server.Close())
 	}
 	<-failed
 	return err

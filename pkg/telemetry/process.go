@@ -1,15 +1,16 @@
-// Package telemetry is what every process shows of itself, and its life: log
-// lines, metrics, health, the operations port, and a stop in named steps.
+// Package telemetry runs a process and shows its state: log lines, metrics, health,
+// the operations port, and a stop in named steps.
 //
-// Each main calls Main with a function that connects and composes. What a
-// newcomer would get wrong: the order of Go and OnStop is the order of the
-// stop, reversed. What others depend on is started first and so stopped last.
+// Each main function calls Main with a function that connects and composes the
+// process. A newcomer should know that parts stop in the reverse order of Go and
+// OnStop: start first what others depend on.
 package telemetry
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -28,17 +29,17 @@ const (
 	exitFailure = 1
 )
 
-// Config is what Main needs to know of the process.
+// Config describes the process to Main.
 type Config struct {
 	Name        string        // ingest, writer, …
 	OpsAddr     string        // metrics, health and pprof
 	LogLevel    string        // debug, info, warn, error
 	LogFormat   string        // auto, text, json
-	StopTimeout time.Duration // all steps of a stop together
+	StopTimeout time.Duration // for all steps of a stop together
 }
 
-// Process is a running process: its logger, metrics and health, and what is to
-// be stopped at its end.
+// Process is a running process: its logger, metrics and health, and the steps of its
+// stop.
 type Process struct {
 	Logger   *slog.Logger
 	Registry *prometheus.Registry
@@ -46,7 +47,7 @@ type Process struct {
 
 	mu     sync.Mutex
 	steps  []step
-	failed chan error // one: the first failure ends the process, later ones are logged
+	failed chan error // one: the first failure ends the process, later failures are logged
 }
 
 type step struct {
@@ -54,8 +55,8 @@ type step struct {
 	stop func(context.Context) error
 }
 
-// Main runs a process until it is told to stop (SIGINT, SIGTERM) or a part of
-// it fails, and gives its exit code. A second signal ends it at once.
+// Main runs a process until it gets SIGINT or SIGTERM or a part of it fails, and
+// returns its exit code. A second signal ends the process at once.
 func Main(cfg Config, compose func(context.Context, *Process) error) int {
 	logger, err := NewLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
 	if err != nil {
@@ -64,11 +65,11 @@ func Main(cfg Config, compose func(context.Context, *Process) error) int {
 	}
 	ctx, forget := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer forget()
-	context.AfterFunc(ctx, forget) // the next signal has its usual effect
+	context.AfterFunc(ctx, forget) // the next signal ends the process at once
 	return Run(ctx, cfg, logger.With("service", cfg.Name), compose)
 }
 
-// Run is Main without signals: it stops when ctx ends.
+// Run is Main without signals: the process stops when ctx ends.
 func Run(ctx context.Context, cfg Config, logger *slog.Logger, compose func(context.Context, *Process) error) int {
 	p := &Process{Logger: logger, Registry: newRegistry(), Health: &Health{}, failed: make(chan error, 1)}
 	p.Health.starting.Store(true)
@@ -81,7 +82,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger, compose func(cont
 		err = p.wait(ctx)
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil // told to stop before it was up
+		err = nil // stopped before it was ready
 	}
 	if err != nil {
 		logger.Error("process failed", "err", err)
@@ -103,23 +104,24 @@ func (p *Process) serveOps(addr string) error {
 	p.Go("operations port", func(ctx context.Context) error {
 		err := Serve(ctx, server, listener, time.Second)
 		if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
-			return nil // a scrape or a profile ends with its process, which is no failure
+			return nil // a scrape or a profile that the stop interrupts is not a failure
 		}
 		return err
 	})
 	return nil
 }
 
-// Go runs a part of the process. It must go on until its context ends; if it
-// returns earlier, the process stops. Stopping it is a step of that name.
+// Go starts a part of the process. run must return only after its context ends; if
+// it returns earlier, the process stops. The stop of the part is a step of the same
+// name.
 func (p *Process) Go(name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1) // one: run returns once, whoever listens
+	done := make(chan error, 1) // one: run returns once, even if no step waits for it
 	go func() {
 		err := run(ctx)
 		if ctx.Err() == nil {
 			p.fail(name, err)
-			err = nil // told by fail
+			err = nil // fail reports it
 		}
 		done <- err
 	}()
@@ -139,7 +141,7 @@ func (p *Process) Go(name string, run func(context.Context) error) {
 
 func (p *Process) fail(name string, err error) {
 	if err == nil {
-		err = errors.New("ended by itself")
+		err = errors.New("returned before its stop")
 	}
 	err = fmt.Errorf("%s: %w", name, err)
 	select {
@@ -149,7 +151,7 @@ func (p *Process) fail(name string, err error) {
 	}
 }
 
-// OnStop adds a named step to the stop; the last added is done first.
+// OnStop adds a named step to the stop. The step that was added last runs first.
 func (p *Process) OnStop(name string, stop func(context.Context) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,13 +165,13 @@ func (p *Process) wait(ctx context.Context) error {
 	case err := <-p.failed:
 		return err
 	case <-ctx.Done():
-		p.Logger.Info("stop asked for")
+		p.Logger.Info("stop requested")
 		return nil
 	}
 }
 
-// stop does the steps in reverse order under one deadline. Each is tried even
-// where an earlier one failed.
+// stop runs the steps in reverse order within one timeout. Each step runs even if an
+// earlier one failed.
 func (p *Process) stop(timeout time.Duration) error {
 	p.Health.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -180,7 +182,7 @@ func (p *Process) stop(timeout time.Duration) error {
 		err := p.steps[i].stop(ctx)
 		failed = errors.Join(failed, err)
 		if err != nil {
-			p.Logger.Error("step of the stop failed", "step", p.steps[i].name, "elapsed", time.Since(began), "err", err)
+			p.Logger.Error("stop step failed", "step", p.steps[i].name, "elapsed", time.Since(began), "err", err)
 			continue
 		}
 		p.Logger.Info("stopped", "step", p.steps[i].name, "elapsed", time.Since(began))
@@ -189,10 +191,10 @@ func (p *Process) stop(timeout time.Duration) error {
 	return failed
 }
 
-// stamp is set by the linker, where the source is built without its history.
+// stamp is set by the linker if the source is built without its history.
 var stamp string
 
-// Version is the module's version, or the commit it was built from.
+// Version returns the version of the module, or the commit that it was built from.
 func Version() string {
 	if stamp != "" {
 		return stamp
@@ -207,4 +209,27 @@ func Version() string {
 		}
 	}
 	return info.Main.Version
+}
+
+// NewLogger returns a logger that writes lines of at least the level (debug, info,
+// warn, error) to w. The format is text, json or auto, which is text on a terminal.
+func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("log level %q: %w", level, err)
+	}
+	options := &slog.HandlerOptions{Level: least}
+	if format == "text" || format == "auto" && isTerminal(w) {
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	}
+	return slog.New(slog.NewJSONHandler(w, options)), nil
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -15,13 +15,14 @@ import (
 const (
 	requestIDHeader = "X-Request-Id"
 	maxRequestID    = 128
-	codeKey         = "code" // in the echo context: the code of the problem that was answered
+	codeKey         = "code" // in the echo context: the code of the problem in the answer
 )
 
 // ErrPanic is the error of a request whose handler panicked.
 var ErrPanic = errors.New("the handler panicked")
 
-// Requests names, guards and measures the requests of one service.
+// Requests assigns an id to the requests of one service, catches their panics and
+// records their metrics.
 type Requests struct {
 	logger   *slog.Logger
 	total    *prometheus.CounterVec
@@ -30,16 +31,16 @@ type Requests struct {
 }
 
 // NewRequests registers logboom_<service>_requests_total, …_failures_total and
-// …_request_duration_seconds. Their labels are closed sets: routes as they are
-// laid, codes of problems.
+// …_request_duration_seconds. Their labels are closed sets: registered routes and
+// codes of problems.
 func NewRequests(service string, logger *slog.Logger, registry prometheus.Registerer) *Requests {
 	prefix := "logboom_" + service + "_"
 	r := &Requests{
 		logger:   logger,
-		total:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "requests_total", Help: "Requests answered, by route."}, []string{"route"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "failures_total", Help: "Requests answered with a problem, by route and its code."}, []string{"route", "code"}),
+		total:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "requests_total", Help: "Answered requests, by route."}, []string{"route"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "failures_total", Help: "Requests answered with a problem, by route and code."}, []string{"route", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: prefix + "request_duration_seconds", Help: "From a request's head to its answer.",
+			Name: prefix + "request_duration_seconds", Help: "Time from a request's header to its answer.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60},
 		}, []string{"route"}),
 	}
@@ -47,7 +48,7 @@ func NewRequests(service string, logger *slog.Logger, registry prometheus.Regist
 	return r
 }
 
-// Observe wraps every request: it names it, catches a panic, and measures it.
+// Observe is the middleware for every request.
 func (r *Requests) Observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		began := time.Now()
@@ -56,11 +57,12 @@ func (r *Requests) Observe(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Error(err)
 		}
 		code, _ := c.Get(codeKey).(string)
-		r.count(c.Path(), code, time.Since(began))
+		r.record(c.Path(), code, time.Since(began))
 		return nil
 	}
 }
 
+// guarded calls next and turns a panic into ErrPanic.
 func (r *Requests) guarded(next echo.HandlerFunc, c echo.Context) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -71,9 +73,9 @@ func (r *Requests) guarded(next echo.HandlerFunc, c echo.Context) (err error) {
 	return next(c)
 }
 
-// count counts one answered request. A path that is no route has no label of
-// its own, or senders could make as many as they like.
-func (r *Requests) count(route, code string, elapsed time.Duration) {
+// record records one answered request. A path without a route has no label of its
+// own, because clients could create any number of labels.
+func (r *Requests) record(route, code string, elapsed time.Duration) {
 	if route == "" || code == "not_found" {
 		route = "other"
 	}
@@ -84,13 +86,14 @@ func (r *Requests) count(route, code string, elapsed time.Duration) {
 	}
 }
 
-// SetCode tells Observe the code of the problem that is answered.
+// SetCode sets the code of the answered problem for Observe.
 func SetCode(c echo.Context, code string) { c.Set(codeKey, code) }
 
-// RequestID is the id under which the request is answered and logged.
+// RequestID returns the id under which the request is answered and logged.
 func RequestID(c echo.Context) string { return c.Response().Header().Get(requestIDHeader) }
 
-// chooseRequestID keeps a sender's own id where it is short and printable.
+// chooseRequestID returns the client's own id if it is short and printable, or else a
+// new one.
 func chooseRequestID(sent string) string {
 	if sent == "" || len(sent) > maxRequestID {
 		return rand.Text()
