@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -69,7 +70,7 @@ func withLetters(ctx context.Context, address string, do func(context.Context, *
 		return err
 	}
 	defer nc.Close()
-	return do(ctx, outbox.NewLetters(js), os.Stdout)
+	return do(ctx, outbox.NewLetters(js, ledger.Committed(js)), os.Stdout)
 }
 
 // list prints a table of all letters.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/stream/streamtest"
@@ -35,14 +36,18 @@ func newQueue(t *testing.T) (*stream.Topology, *outbox.Letters, *embedded.NATS) 
 		t.Fatal(err)
 	}
 	again(t, func() error {
-		position, err := topology.Ledger().TakeOver(t.Context(), stream.WriterKey("LOGS_0"))
+		positions, err := ledger.Open(t.Context(), js, 1, nil)
 		if err != nil {
 			return err
 		}
-		_, err = topology.Ledger().Commit(t.Context(), stream.WriterKey("LOGS_0"), position, 9)
+		position, err := positions.TakeOver(t.Context(), ledger.WriterKey("LOGS_0"))
+		if err != nil {
+			return err
+		}
+		_, err = positions.Commit(t.Context(), ledger.WriterKey("LOGS_0"), position, 9, time.Time{})
 		return err
 	})
-	return topology, outbox.NewLetters(js), server
+	return topology, outbox.NewLetters(js, ledger.Committed(js)), server
 }
 
 // again tries something again for which the queue was late: its bounds are of

@@ -12,6 +12,7 @@ import (
 	"github.com/logboom/logboom/pkg/admin/server"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/lease"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
@@ -90,8 +91,8 @@ func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn server.
 		return conn, err
 	}
 	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
-	self := stream.Member{Name: "admin", Version: telemetry.Version(), Ops: cfg.OpsAddr}
-	p.Go("presence", stream.NewPresence(js, self, p.Health.Ready, cfg.Replicas, p.Logger).Run)
+	self := lease.Process{Name: "admin", Version: telemetry.Version(), Ops: cfg.OpsAddr}
+	p.Go("presence", lease.NewPresence(js, self, p.Health.Ready, cfg.Replicas, p.Logger).Run)
 	conn.Store, err = project.Open(ctx, js, project.StoreConfig{
 		Replicas: cfg.Replicas, Defaults: cfg.defaults(), Key: project.NewSecret(cfg.SecretKey.Reveal()), OldKeys: oldKeys(cfg.OldSecretKeys),
 	})

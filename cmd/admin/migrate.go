@@ -17,6 +17,8 @@ import (
 	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/notify"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
@@ -75,7 +77,11 @@ func (m *migrate) queue(ctx context.Context, client *clickhouse.Client) error {
 	defer nc.Close()
 	return patiently(ctx, func() error {
 		cfg := stream.Config{Shards: m.Shards, Replicas: m.Replicas, MaxBytes: int64(m.StreamBytes)}
-		if err := stream.Continue(ctx, js, cfg, client.LastStored); err != nil {
+		positions, err := ledger.Open(ctx, js, m.Replicas, nil)
+		if err != nil {
+			return err
+		}
+		if err := stream.Continue(ctx, js, cfg, client.LastStored, positions); err != nil {
 			return err
 		}
 		topology, err := stream.Open(ctx, js, cfg)
@@ -85,16 +91,19 @@ func (m *migrate) queue(ctx context.Context, client *clickhouse.Client) error {
 		if err := m.buckets(ctx, js, topology.Shards()); err != nil {
 			return err
 		}
-		return m.rewind(ctx, topology, client)
+		return m.rewind(ctx, js, topology, positions, client)
 	})
 }
 
 // rewind sets the writers back, where that was asked for, and says how far.
-func (m *migrate) rewind(ctx context.Context, topology *stream.Topology, client *clickhouse.Client) error {
+func (m *migrate) rewind(ctx context.Context, js jetstream.JetStream, topology *stream.Topology, positions *ledger.Ledger, client *clickhouse.Client) error {
 	if !m.StoreAgain {
 		return nil
 	}
-	rewound, err := topology.Rewind(ctx, client.LastRow)
+	if err := lease.RefuseRunning(ctx, js, "writer", "standalone"); err != nil {
+		return err
+	}
+	rewound, err := positions.Rewind(ctx, topology, client.LastRow)
 	for _, r := range rewound {
 		switch {
 		case r.Last >= r.First:
@@ -117,7 +126,7 @@ func (m *migrate) buckets(ctx context.Context, js jetstream.JetStream, shards in
 		return err
 	}
 	for _, open := range []func() error{
-		func() error { return stream.MakePresence(ctx, js, m.Replicas) },
+		func() error { return lease.CreatePresence(ctx, js, m.Replicas) },
 		func() error {
 			_, err := outbox.Open(ctx, js, outbox.Config{Partitions: shards, Replicas: m.Replicas})
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/ingest"
+	"github.com/logboom/logboom/pkg/lease"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
@@ -50,8 +51,8 @@ func connect(ctx context.Context, p *telemetry.Process, cfg settings) (conn inge
 		return conn, err
 	}
 	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
-	self := stream.Member{Name: "ingest", Version: telemetry.Version(), Ops: cfg.OpsAddr}
-	p.Go("presence", stream.NewPresence(js, self, p.Health.Ready, cfg.Replicas, p.Logger).Run)
+	self := lease.Process{Name: "ingest", Version: telemetry.Version(), Ops: cfg.OpsAddr}
+	p.Go("presence", lease.NewPresence(js, self, p.Health.Ready, cfg.Replicas, p.Logger).Run)
 	conn.Topology, err = stream.Open(ctx, js, stream.Config{Shards: cfg.Shards, Replicas: cfg.Replicas, MaxBytes: int64(cfg.StreamBytes), Logger: p.Logger})
 	if err != nil {
 		return conn, err

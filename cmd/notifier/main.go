@@ -9,6 +9,8 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/notify"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
@@ -58,11 +60,14 @@ func connect(ctx context.Context, p *telemetry.Process, cfg *settings) (conn not
 		return conn, err
 	}
 	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
-	self := stream.Member{Name: "notifier", Version: telemetry.Version(), Ops: cfg.OpsAddr}
-	p.Go("presence", stream.NewPresence(js, self, p.Health.Ready, cfg.Replicas, p.Logger).Run)
+	self := lease.Process{Name: "notifier", Version: telemetry.Version(), Ops: cfg.OpsAddr}
+	p.Go("presence", lease.NewPresence(js, self, p.Health.Ready, cfg.Replicas, p.Logger).Run)
 	conn.JetStream, conn.Replicas = js, cfg.Replicas
 	conn.Topology, err = stream.Open(ctx, js, stream.Config{Shards: cfg.Shards, Replicas: cfg.Replicas, MaxBytes: int64(cfg.StreamBytes), Logger: p.Logger})
 	if err != nil {
+		return conn, err
+	}
+	if conn.Ledger, err = ledger.Open(ctx, js, cfg.Replicas, p.Logger); err != nil {
 		return conn, err
 	}
 	keys := []project.Secret{}

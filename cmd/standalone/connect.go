@@ -11,6 +11,8 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine"
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/record"
@@ -30,6 +32,7 @@ const maxStreamBytes = 4 << 30
 type engines struct {
 	queue    jetstream.JetStream
 	topology *stream.Topology
+	ledger   *ledger.Ledger
 	store    *project.Store
 	shared   project.Shared
 	limiter  quota.Limiter
@@ -93,8 +96,8 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 		return err
 	}
 	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
-	self := stream.Member{Name: "standalone", Version: telemetry.Version(), Ops: cfg.OpsAddr}
-	p.Go("presence", stream.NewPresence(js, self, p.Health.Ready, 1, p.Logger).Run)
+	self := lease.Process{Name: "standalone", Version: telemetry.Version(), Ops: cfg.OpsAddr}
+	p.Go("presence", lease.NewPresence(js, self, p.Health.Ready, 1, p.Logger).Run)
 	e.queue = js
 	if err := e.openTopology(ctx, p, streams(cfg, server.MaxStore(), p)); err != nil {
 		return err
@@ -110,15 +113,19 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 	return err
 }
 
-// openTopology creates missing streams. If the queue's folder was deleted but the
+// openTopology opens the ledger and creates missing streams. If the queue's folder was deleted but the
 // tables were not, the new streams begin after the last stored sequence.
 func (e *engines) openTopology(ctx context.Context, p *telemetry.Process, cfg stream.Config) error {
-	_, err := e.queue.Stream(ctx, stream.Name(record.KindLog, 0))
+	var err error
+	if e.ledger, err = ledger.Open(ctx, e.queue, 1, p.Logger); err != nil {
+		return err
+	}
+	_, err = e.queue.Stream(ctx, stream.Name(record.KindLog, 0))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if err := e.client.Prepare(ctx, p.Logger); err != nil {
 			return err
 		}
-		if err := stream.Continue(ctx, e.queue, cfg, e.client.LastStored); err != nil {
+		if err := stream.Continue(ctx, e.queue, cfg, e.client.LastStored, e.ledger); err != nil {
 			return err
 		}
 	}

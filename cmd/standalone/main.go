@@ -89,7 +89,7 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 	}
 	writing := writer.DefaultConfig()
 	writing.Member = "standalone" // the only writer: after a crash it need not wait until its own lease expires
-	if err := writer.Start(ctx, p, writing, writer.Connections{Topology: engines.topology, Client: engines.client}); err != nil {
+	if err := writer.Start(ctx, p, writing, writer.Connections{Topology: engines.topology, Ledger: engines.ledger, Client: engines.client}); err != nil {
 		return err
 	}
 	if err := startNotifier(ctx, p, cfg, engines); err != nil {
@@ -116,7 +116,7 @@ func startNotifier(ctx context.Context, p *telemetry.Process, cfg *settings, e e
 	alerting := notify.FromSettings(cfg.Alerts, cfg.PublicURL, cfg.defaults())
 	alerting.Member = "standalone" // as for the writer
 	return notify.Start(ctx, p, alerting, notify.Connections{
-		JetStream: e.queue, Topology: e.topology, Store: e.store, Client: e.client, Sender: e.sender, Replicas: 1,
+		JetStream: e.queue, Topology: e.topology, Ledger: e.ledger, Store: e.store, Client: e.client, Sender: e.sender, Replicas: 1,
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/lease"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/project/redistest"
 	"github.com/logboom/logboom/pkg/stream"
@@ -410,7 +411,7 @@ func (s *installation) lookAtPages() {
 func (s *installation) present() string {
 	s.t.Helper()
 	var names []string
-	members, err := stream.NewOverview(s.look()).Members(s.t.Context())
+	members, err := lease.Processes(s.t.Context(), s.look())
 	if err != nil {
 		s.t.Logf("members not read this time: %v", err)
 	}

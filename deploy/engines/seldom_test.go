@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/stream/streamtest"
@@ -53,8 +56,8 @@ func TestUsersMayDoWhatTheirProcessesSeldomDo(t *testing.T) {
 		"bury an entry":    {func() error { return ingest.topology.Bury(ctx, letter("ingest", 0)) }},
 		"bury a message":   {func() error { return writer.topology.Bury(ctx, letter(stored.Stream, stored.Seq)) }},
 		"bury an alert":    {func() error { return notifier.topology.Bury(ctx, letter(outbox.Stream, 7)) }},
-		"share the work":   shareWork(ctx, writer.topology),
-		"keep the ledger":  keepLedger(ctx, writer.topology, stored),
+		"share the work":   shareWork(ctx, writer.js),
+		"keep the ledger":  keepLedger(ctx, writer.js, writer.topology, stored),
 		"deliver an alert": deliver(ctx, notifier.js),
 	} {
 		if err := inTurn(seldom...); err != nil {
@@ -62,7 +65,10 @@ func TestUsersMayDoWhatTheirProcessesSeldomDo(t *testing.T) {
 		}
 	}
 	var page stream.LetterPage
-	list := func() (err error) { page, err = stream.NewLetters(admin.js).List(ctx, 0, 10); return err }
+	list := func() (err error) {
+		page, err = stream.NewLetters(admin.js, ledger.Committed(admin.js)).List(ctx, 0, 10)
+		return err
+	}
 	if err := inTurn(list); err != nil || len(page.Letters) < 3 {
 		t.Errorf("dead letters %+v, %v", page, err)
 	}
@@ -94,10 +100,17 @@ func letter(from string, seq uint64) stream.DeadLetter {
 }
 
 // shareWork takes a lease, gives it back and leaves.
-func shareWork(ctx context.Context, topology *stream.Topology) []func() error {
-	var leases *stream.Leases
+func shareWork(ctx context.Context, js jetstream.JetStream) []func() error {
+	var leases *lease.Member
 	return []func() error{
-		func() (err error) { leases, err = topology.Leases("one"); return err },
+		func() error {
+			positions, err := ledger.Open(ctx, js, 1, nil)
+			if err == nil {
+				keys := lease.Keys{Member: "l.member.", Claim: "l.claim."}
+				leases, err = lease.NewMember(positions.Bucket(), keys, "one", slog.New(slog.DiscardHandler))
+			}
+			return err
+		},
 		func() error { _, err := leases.Beat(ctx); return err },
 		func() error { _, err := leases.Claim(ctx, "LOGS_0"); return err },
 		func() error { return leases.Release(ctx, "LOGS_0") },
@@ -106,21 +119,23 @@ func shareWork(ctx context.Context, topology *stream.Topology) []func() error {
 }
 
 // keepLedger commits what is stored, looks at it again and purges it.
-func keepLedger(ctx context.Context, topology *stream.Topology, stored stream.Ack) []func() error {
-	ledger, reader := topology.Ledger(), stream.WriterKey(stored.Stream)
-	var positions map[string]stream.Position
+func keepLedger(ctx context.Context, js jetstream.JetStream, topology *stream.Topology, stored stream.Ack) []func() error {
+	reader := ledger.WriterKey(stored.Stream)
+	var book *ledger.Ledger
+	var positions map[string]ledger.Position
 	return []func() error{
+		func() (err error) { book, err = ledger.Open(ctx, js, 1, nil); return err },
 		func() error {
-			position, err := ledger.TakeOver(ctx, reader)
+			position, err := book.TakeOver(ctx, reader)
 			if err != nil {
 				return err
 			}
-			_, err = ledger.Commit(ctx, reader, position, stored.Seq)
+			_, err = book.Commit(ctx, reader, position, stored.Seq, time.Time{})
 			return err
 		},
 		func() error { _, err := topology.First(ctx, stored.Stream, stored.Seq); return err },
 		func() error { _, err := topology.Refetch(ctx, stored.Stream, stored.Seq, stored.Seq); return err },
-		func() (err error) { positions, err = ledger.Positions(ctx); return err },
+		func() (err error) { positions, err = book.Positions(ctx); return err },
 		func() error { _, err := topology.Purge(ctx, stored.Stream, positions[reader].Committed+1); return err },
 		func() error {
 			info, err := topology.Lag(ctx, stored.Stream)

@@ -18,13 +18,13 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
-	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
@@ -58,7 +58,7 @@ type Deps struct {
 	Counters quota.Limiter
 	Defaults project.Quotas // of projects that set none
 
-	Queue      *stream.Overview
+	Queue      jetstream.JetStream
 	Letters    Letters
 	Webhooks   *webhook.Sender // sends test messages
 	Signatures *webhook.Signer // has the secrets of messages in the generic format

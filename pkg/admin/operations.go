@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -52,8 +54,8 @@ type Result[T any] struct {
 
 // Installation is the state of everything that keeps records moving.
 type Installation struct {
-	Shards       Result[[]stream.ShardState]
-	Members      Result[[]stream.Member]
+	Shards       Result[[]ledger.ShardState]
+	Members      Result[[]lease.Process]
 	DeadLetters  Result[stream.LetterPage]
 	Tables       Result[[]clickhouse.TableSize]
 	Batches      Result[clickhouse.Batches]       // of the current hour
@@ -73,8 +75,8 @@ const (
 func (s *Service) Installation(ctx context.Context, after uint64, limit int, now time.Time) Installation {
 	var found Installation
 	var group sync.WaitGroup
-	readInto(&group, &found.Shards, func() ([]stream.ShardState, error) { return s.deps.Queue.Shards(ctx) })
-	readInto(&group, &found.Members, func() ([]stream.Member, error) { return s.deps.Queue.Members(ctx) })
+	readInto(&group, &found.Shards, func() ([]ledger.ShardState, error) { return ledger.Shards(ctx, s.deps.Queue) })
+	readInto(&group, &found.Members, func() ([]lease.Process, error) { return lease.Processes(ctx, s.deps.Queue) })
 	readInto(&group, &found.DeadLetters, func() (stream.LetterPage, error) { return s.deps.Letters.List(ctx, after, limit) })
 	readInto(&group, &found.Tables, func() ([]clickhouse.TableSize, error) { return s.deps.Reader.TableSizes(ctx) })
 	readInto(&group, &found.Batches, func() (clickhouse.Batches, error) { return s.deps.Reader.BatchesSince(ctx, now) })

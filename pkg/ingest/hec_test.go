@@ -178,12 +178,12 @@ func TestBadEventInABatchBecomesADeadLetter(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, listed := range b.letters(t) {
-		letter := asked(t, func() (stream.Letter, error) { return b.topology.Letters().Letter(t.Context(), listed.ID) })
+		letter := asked(t, func() (stream.Letter, error) { return b.deadLetters.Letter(t.Context(), listed.ID) })
 		got[letter.Reason] += string(letter.Data)
 		if !strings.HasPrefix(letter.Detail, "project shop: event ") || strings.Contains(letter.Detail, b.token) || letter.Stream != "ingest" {
 			t.Errorf("letter %+v", letter.DeadLetter)
 		}
-		if _, err := b.topology.Letters().Replay(t.Context(), listed.ID); !errors.Is(err, stream.ErrNeverQueued) {
+		if _, err := b.deadLetters.Replay(t.Context(), listed.ID); !errors.Is(err, stream.ErrNeverQueued) {
 			t.Errorf("replay: %v", err)
 		}
 	}

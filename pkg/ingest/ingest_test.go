@@ -38,12 +38,13 @@ const patience = time.Minute
 // bench is the service over a real queue of the test's own. No time passes on
 // its clock, so that no window of a quota ends in the middle of a test.
 type bench struct {
-	server   *Server
-	health   *telemetry.Health
-	topology *stream.Topology
-	store    *project.Store
-	nats     *embedded.NATS
-	token    string
+	server      *Server
+	health      *telemetry.Health
+	topology    *stream.Topology
+	deadLetters *stream.Letters
+	store       *project.Store
+	nats        *embedded.NATS
+	token       string
 }
 
 func newBench(t testing.TB, streams stream.Config) *bench {
@@ -68,6 +69,7 @@ func newBench(t testing.TB, streams stream.Config) *bench {
 		t.Fatal(err)
 	}
 	streams.Shards, streams.DeadMaxBytes = 1, 16<<20
+	b.deadLetters = stream.NewLetters(js, func(context.Context, string) (uint64, error) { return 0, nil })
 	if b.topology, err = stream.Open(ctx, js, streams); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +207,7 @@ func (b *bench) queued(t *testing.T, name string) []stream.Delivery {
 // letters are the first dead letters.
 func (b *bench) letters(t *testing.T) []stream.Letter {
 	t.Helper()
-	return asked(t, func() (stream.LetterPage, error) { return b.topology.Letters().List(t.Context(), 0, 1000) }).Letters
+	return asked(t, func() (stream.LetterPage, error) { return b.deadLetters.List(t.Context(), 0, 1000) }).Letters
 }
 
 func lines(t *testing.T, deliveries []stream.Delivery) []string {

@@ -97,7 +97,7 @@ const longestAttempt = 12 * time.Second
 func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	forget := context.AfterFunc(ctx, func() {
-		if !errors.Is(context.Cause(ctx), stream.ErrFenced) {
+		if !isLost(ctx) {
 			timer := time.NewTimer(grace)
 			defer timer.Stop()
 			select {

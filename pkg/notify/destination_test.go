@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
@@ -78,7 +79,7 @@ func (w *world) letters(want int) []stream.Letter {
 	w.t.Helper()
 	var found []stream.Letter
 	w.eventually(fmt.Sprintf("%d dead letters", want), func() bool {
-		page, err := outbox.NewLetters(w.js).List(w.t.Context(), 0, 100)
+		page, err := outbox.NewLetters(w.js, ledger.Committed(w.js)).List(w.t.Context(), 0, 100)
 		found = page.Letters
 		return err == nil && len(found) == want
 	})
@@ -102,7 +103,7 @@ func TestARejectedMessageIsADeadLetterAndItsReplayDeliversIt(t *testing.T) {
 	}
 	id := w.only(p, "failed")
 	receiver.status.Store(http.StatusOK)
-	if _, err := outbox.NewLetters(w.js).Replay(t.Context(), letters[0].ID); err != nil {
+	if _, err := outbox.NewLetters(w.js, ledger.Committed(w.js)).Replay(t.Context(), letters[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	w.state(p, id, "delivered")
@@ -370,19 +371,5 @@ func TestBackoffGrowsToItsBoundWithChance(t *testing.T) {
 				t.Errorf("attempt %d waits %s, want %s to %s", attempt, wait, full/2, full)
 			}
 		}
-	}
-}
-
-func TestSharesAreEvenAndNothingStaysUnworked(t *testing.T) {
-	t.Parallel()
-	units := []string{"watch", "0", "1", "2", "3"}
-	if take, give := share(nil, units, units, 1); len(take) != 5 || give != "" {
-		t.Errorf("alone: take %v, give %q", take, give)
-	}
-	if take, _ := share(nil, units, units, 2); len(take) != 3 {
-		t.Errorf("one of two takes %v", take)
-	}
-	if take, give := share([]string{"0", "1", "2", "3"}, nil, units, 2); len(take) != 0 || give != "3" {
-		t.Errorf("with too many: take %v, give %q", take, give)
 	}
 }

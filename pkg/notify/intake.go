@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
@@ -29,7 +30,7 @@ type intake struct {
 	shard    int
 	stream   string
 	key      string
-	position stream.Position
+	position ledger.Position
 	read     stream.Delivery // the newest message dealt with
 	written  time.Time       // when the position was
 	taken    time.Time       // when the message in hand came here
@@ -40,7 +41,7 @@ type intake struct {
 
 func newIntake(n *Notifier, shard int) *intake {
 	name := stream.Name(record.KindEvent, shard)
-	return &intake{n: n, shard: shard, stream: name, key: stream.NotifierKey(name)}
+	return &intake{n: n, shard: shard, stream: name, key: ledger.NotifierKey(name)}
 }
 
 func (in *intake) run(ctx context.Context) (err error) {
@@ -107,7 +108,7 @@ func (in *intake) commit(ctx context.Context, now bool) error {
 	if in.read.Seq == in.position.Committed || !now && time.Since(in.written) < commitEvery {
 		return nil
 	}
-	position, err := in.n.deps.Ledger.CommitAt(ctx, in.key, in.position, in.read.Seq, in.read.Time)
+	position, err := in.n.deps.Ledger.Commit(ctx, in.key, in.position, in.read.Seq, in.read.Time)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
@@ -26,10 +28,10 @@ type Queue interface {
 	Shards() int
 }
 
-// Ledger holds how far the events are read; stream.Ledger is it.
+// Ledger holds how far the events are read; ledger.Ledger is it.
 type Ledger interface {
-	TakeOver(ctx context.Context, reader string) (stream.Position, error)
-	CommitAt(ctx context.Context, reader string, p stream.Position, to uint64, at time.Time) (stream.Position, error)
+	TakeOver(ctx context.Context, reader string) (ledger.Position, error)
+	Commit(ctx context.Context, reader string, p ledger.Position, to uint64, at time.Time) (ledger.Position, error)
 }
 
 // Projects is the record of projects and their alerts; project.Store is.
@@ -71,7 +73,7 @@ type Config struct {
 	// DisableAfter is after how long without a success a destination is given
 	// up, and ProbeEvery how often one that is given up is tried again.
 	DisableAfter, ProbeEvery time.Duration
-	// Beat is how often a notifier says that it lives, well below 6 s.
+	// Beat is how often a notifier announces that it is alive, at most 2 s.
 	Beat time.Duration
 	// FlushEvery is how often rows go to ClickHouse.
 	FlushEvery time.Duration
@@ -112,8 +114,8 @@ func (c Config) Validate() error {
 			return fmt.Errorf("setting %s is %s: give more than 0", setting.name, setting.value)
 		}
 	}
-	if c.Beat > leaseTTL/3 {
-		return fmt.Errorf("setting Beat is %s: give up to %s", c.Beat, leaseTTL/3)
+	if c.Beat > lease.MaxBeat {
+		return fmt.Errorf("setting Beat is %s: give up to %s", c.Beat, lease.MaxBeat)
 	}
 	return nil
 }
@@ -126,6 +128,7 @@ type Deps struct {
 	Ledger    Ledger
 	Outbox    *outbox.Outbox
 	Bucket    *Bucket
+	Leases    lease.Leases
 	Projects  Projects
 	Deliverer Deliverer
 	Tables    Tables
@@ -137,7 +140,6 @@ type Notifier struct {
 	deps     Deps
 	metrics  *metrics
 	settings *settings
-	leases   *leases
 	units    []string
 
 	mu       sync.Mutex
@@ -148,7 +150,7 @@ type Notifier struct {
 func New(cfg Config, deps Deps) *Notifier {
 	n := &Notifier{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), settings: newSettings(deps.Projects),
-		leases: newLeases(deps.Bucket, cfg.Member), troubles: map[string]error{},
+		troubles: map[string]error{},
 	}
 	n.units = append(n.units, watchUnit)
 	for partition := range deps.Queue.Shards() {
@@ -181,7 +183,7 @@ func (n *Notifier) keep(ctx context.Context, name string, run func(context.Conte
 		case ctx.Err() != nil:
 			n.note(name, nil)
 			return context.Cause(ctx)
-		case errors.Is(err, stream.ErrFenced):
+		case errors.Is(err, ledger.ErrFenced):
 			n.note(name, nil)
 			n.deps.Logger.Warn("another notifier has taken over", "part", name)
 			return err

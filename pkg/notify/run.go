@@ -3,106 +3,35 @@ package notify
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
+	"log/slog"
 	"strconv"
-	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/kv"
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 )
 
 // watchUnit is the unit of what one notifier does for all: logs and quotas.
 const watchUnit = "watch"
 
-// goodbye bounds the giving back of what is held, when a notifier stops.
-const goodbye = 3 * time.Second
+// leaseKeys are where the notifiers' leases are in their bucket.
+var leaseKeys = lease.Keys{Member: "member.", Claim: "lease."}
 
-// work is a unit that is being worked. Its fields belong to the goroutine of Run.
-type work struct {
-	stop context.CancelCauseFunc
-	done chan error // holds the one error, so that its end never waits
-}
-
-// errHandedOver ends a unit that another notifier is to take.
-var errHandedOver = errors.New("handed over")
-
-// Run works this notifier's share until ctx ends, brings what is under way to
-// its end, and gives its share back.
+// Run works this notifier's share of the units until ctx ends, finishes the
+// attempts in progress, and gives its share back.
 func (n *Notifier) Run(ctx context.Context) error {
-	working := map[string]*work{}
-	next := time.NewTimer(0)
-	defer next.Stop()
-	for {
-		select {
-		case <-next.C:
-			n.balance(ctx, working)
-			next.Reset(n.cfg.Beat)
-		case <-ctx.Done():
-			n.leave(ctx, working)
-			return nil
-		}
-	}
-}
-
-// balance is one look at who lives and holds what, and what follows from it.
-func (n *Notifier) balance(ctx context.Context, working map[string]*work) {
-	members, free, err := n.leases.beat(ctx, n.units)
-	if err != nil {
-		if ctx.Err() == nil {
-			n.note("sharing", err)
-		}
-		return // whoever works goes on: the swaps are the fence
-	}
-	n.note("sharing", nil)
-	n.metrics.members.Set(float64(members))
-	for unit, w := range working {
-		if _, mine := n.leases.held[unit]; !mine {
-			w.stop(stream.ErrFenced)
-		}
-		n.reap(ctx, working, unit, w)
-	}
-	for unit := range n.leases.held {
-		if working[unit] == nil {
-			working[unit] = n.start(ctx, unit)
-		}
-	}
-	take, give := share(slices.Collect(maps.Keys(n.leases.held)), free, n.units, members)
-	for _, unit := range take {
-		if n.leases.claim(ctx, unit) {
-			working[unit] = n.start(ctx, unit)
-		}
-	}
-	if w := working[give]; w != nil {
-		n.deps.Logger.Info("partition handed over", "partition", give)
-		w.stop(errHandedOver)
-	}
-}
-
-// reap gives back a unit that is no longer worked.
-func (n *Notifier) reap(ctx context.Context, working map[string]*work, unit string, w *work) {
-	select {
-	case err := <-w.done:
-		if !errors.Is(err, errHandedOver) && !errors.Is(err, stream.ErrFenced) {
-			n.deps.Logger.Warn("partition no longer worked", "partition", unit, "err", err)
-		}
-		delete(working, unit)
-		n.leases.release(ctx, unit)
-	default:
-	}
-}
-
-// start works a unit until it is told to stop or another notifier takes it.
-func (n *Notifier) start(ctx context.Context, unit string) *work {
-	ctx, stop := context.WithCancelCause(ctx)
-	w := &work{stop: stop, done: make(chan error, 1)}
-	n.deps.Logger.Info("partition taken", "partition", unit)
-	go func() { // Run waits for it, by done
-		defer stop(nil)
-		w.done <- n.workUnit(ctx, unit)
-	}()
-	return w
+	lease.Share(ctx, lease.ShareConfig{
+		Leases: n.deps.Leases, Beat: n.cfg.Beat, Units: n.units, Work: n.workUnit, Logger: n.deps.Logger,
+		Report: func(view lease.View, err error) {
+			if n.note("sharing", err); err == nil {
+				n.metrics.members.Set(float64(len(view.Members)))
+			}
+		},
+	})
+	return nil
 }
 
 func (n *Notifier) workUnit(ctx context.Context, unit string) error {
@@ -125,17 +54,17 @@ func (n *Notifier) workUnit(ctx context.Context, unit string) error {
 	return group.Wait()
 }
 
-// leave waits until nothing is worked any more and gives all back, so that
-// others need not wait for the leases to lapse.
-func (n *Notifier) leave(ctx context.Context, working map[string]*work) {
-	for _, w := range working {
-		w.stop(context.Cause(ctx))
+// newMember returns the member of the leases in the bucket.
+func newMember(ctx context.Context, js jetstream.JetStream, name string, logger *slog.Logger) (*lease.Member, error) {
+	bucket, err := kv.Find(ctx, js, bucketName)
+	if err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestAttempt+goodbye)
-	defer cancel()
-	for unit, w := range working {
-		<-w.done
-		n.leases.release(ctx, unit)
-	}
-	n.leases.leave(ctx)
+	return lease.NewMember(bucket, leaseKeys, name, logger)
+}
+
+// isLost returns whether ctx ended because another notifier has the work.
+func isLost(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, ledger.ErrFenced) || errors.Is(cause, lease.ErrLost)
 }

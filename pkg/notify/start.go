@@ -8,6 +8,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
@@ -20,6 +21,7 @@ import (
 type Connections struct {
 	JetStream jetstream.JetStream
 	Topology  *stream.Topology
+	Ledger    *ledger.Ledger
 	Store     *project.Store
 	Client    *clickhouse.Client
 	Sender    *webhook.Sender
@@ -51,8 +53,12 @@ func Start(ctx context.Context, p *telemetry.Process, cfg Config, conn Connectio
 	if err != nil {
 		return err
 	}
+	member, err := newMember(ctx, conn.JetStream, cfg.Member, p.Logger)
+	if err != nil {
+		return err
+	}
 	service := New(cfg, Deps{
-		Logger: p.Logger, Registry: p.Registry, Queue: conn.Topology, Ledger: conn.Topology.Ledger(), Outbox: box, Bucket: bucket,
+		Logger: p.Logger, Registry: p.Registry, Queue: conn.Topology, Ledger: conn.Ledger, Outbox: box, Bucket: bucket, Leases: member,
 		Projects: conn.Store, Deliverer: conn.Sender, Tables: conn.Client,
 	})
 	p.Health.Add("alerts", service.Ready)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -28,7 +29,6 @@ const (
 // Bucket is the notifiers' memory.
 type Bucket struct {
 	kv jetstream.KeyValue
-	js jetstream.JetStream
 }
 
 // OpenBucket makes it where it is missing.
@@ -48,7 +48,7 @@ func OpenBucket(ctx context.Context, js jetstream.JetStream, replicas int) (*Buc
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", bucketName, err)
 	}
-	return &Bucket{kv: kv, js: js}, nil
+	return &Bucket{kv: kv}, nil
 }
 
 // all reads the keys below a prefix as they are now.
@@ -83,7 +83,7 @@ func (b *Bucket) all(ctx context.Context, prefixes ...string) (map[string]jetstr
 
 // swap writes a value in place of the revision that it came from, 0 where there
 // was none. A swap without an answer is settled by reading the key. Of two who
-// try, one gets stream.ErrFenced.
+// try, one gets ledger.ErrFenced.
 func (b *Bucket) swap(ctx context.Context, key string, value any, base uint64) (uint64, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -100,7 +100,7 @@ func (b *Bucket) swap(ctx context.Context, key string, value any, base uint64) (
 		case have != nil && bytes.Equal(have.Value(), text):
 			return have.Revision(), nil
 		case have != nil && have.Revision() > base:
-			return 0, fmt.Errorf("swap %s: %w", key, stream.ErrFenced)
+			return 0, fmt.Errorf("swap %s: %w", key, ledger.ErrFenced)
 		}
 		if err := pause(ctx, pauses[min(attempt, len(pauses)-1)]); err != nil {
 			return 0, fmt.Errorf("swap %s: %w", key, err)

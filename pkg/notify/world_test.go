@@ -21,6 +21,8 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
@@ -161,17 +163,25 @@ func (w *world) start() *notifier {
 	js, topology := w.connect(0)
 	var box *outbox.Outbox
 	var bucket *Bucket
+	var member *lease.Member
+	var positions *ledger.Ledger
 	w.eventually("the notifier's engines are there", func() bool {
 		var err error
 		if box, err = outbox.Open(w.t.Context(), js, outbox.Config{Partitions: topology.Shards()}); err == nil {
 			bucket, err = OpenBucket(w.t.Context(), js, 1)
+		}
+		if err == nil {
+			member, err = newMember(w.t.Context(), js, w.cfg.Member, slog.New(slog.DiscardHandler))
+		}
+		if err == nil {
+			positions, err = ledger.Open(w.t.Context(), js, 1, nil)
 		}
 		return err == nil
 	})
 	registry := prometheus.NewRegistry()
 	logger := slog.New(slog.NewJSONHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	n := &notifier{nc: js.Conn(), registry: registry, done: make(chan error, 1), Notifier: New(w.cfg, Deps{
-		Logger: logger, Registry: registry, Queue: topology, Ledger: topology.Ledger(), Outbox: box, Bucket: bucket,
+		Logger: logger, Registry: registry, Queue: topology, Ledger: positions, Outbox: box, Bucket: bucket, Leases: member,
 		Projects: watched{w.store, &w.looks, &w.silence}, Deliverer: w.sender(), Tables: w.client,
 	})}
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -223,7 +233,7 @@ func (n *notifier) waiting(t *testing.T) float64 {
 // gone and its requests break off where they are.
 func (n *notifier) kill() {
 	n.nc.Close()
-	n.cancel(stream.ErrFenced)
+	n.cancel(ledger.ErrFenced)
 }
 
 // project makes one whose alerts go to a new chat of the format.

@@ -20,9 +20,10 @@ type Letters struct {
 	js jetstream.JetStream
 }
 
-// NewLetters are the letters of the queue behind a connection.
-func NewLetters(js jetstream.JetStream) *Letters {
-	return &Letters{Letters: stream.NewLetters(js), js: js}
+// NewLetters returns the letters of the queue behind a connection. committed is
+// as for stream.NewLetters.
+func NewLetters(js jetstream.JetStream, committed func(ctx context.Context, stream string) (uint64, error)) *Letters {
+	return &Letters{Letters: stream.NewLetters(js, committed), js: js}
 }
 
 // Letter is the dead letter that alerts become; seq is the first one's place in

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/webhook"
@@ -166,7 +167,7 @@ func lower(t *testing.T, js jetstream.JetStream, many int64) {
 func TestReplayPutsAnAlertBackAndLeavesRecordsToTheirStreams(t *testing.T) {
 	t.Parallel()
 	box, js, topology := open(t)
-	letters := outbox.NewLetters(js)
+	letters := outbox.NewLetters(js, ledger.Committed(js))
 	subject := box.Subject("shop~1")
 	data := []byte(`{"id":"0-1-0","project":"shop~1","since":"2026-11-20T12:00:00Z","message":{"title":"t"}}`)
 	for range 2 { // buried again it is the same letter

@@ -15,7 +15,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 const (
@@ -60,7 +62,7 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{t: t}
 	var ports [2 * members]int
 	for i := range ports {
-		ports[i] = reservePort(t)
+		ports[i] = streamtest.ReservePort(t)
 	}
 	var routes, addresses []string
 	for i := range members {
@@ -195,14 +197,18 @@ func TestAClusterOfThreeLosesNothingWhileEachServerIsKilled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*members*clusterPatience)
 	defer cancel()
 	topology, js := c.open(ctx)
+	positions, err := streamtest.Answered(ctx, func() (*ledger.Ledger, error) { return ledger.Open(ctx, js, members, nil) })
+	if err != nil {
+		t.Fatal(err)
+	}
 	names := []string{"LOGS_0", "EVENTS_0", "DEAD", "KV_LEDGER"}
 	for _, name := range names {
-		info, err := answered(ctx, func() (*jetstream.StreamInfo, error) { return state(ctx, js, name) })
+		info, err := streamtest.Answered(ctx, func() (*jetstream.StreamInfo, error) { return state(ctx, js, name) })
 		if err != nil || info.Config.Replicas != members {
 			t.Fatalf("%s is not on all servers: %v", name, err)
 		}
 	}
-	tr := &traffic{t: t, topology: topology, publisher: publisher(t, topology, stream.PublisherConfig{AckTimeout: 5 * time.Second})}
+	tr := &traffic{t: t, topology: topology, ledger: positions, publisher: streamtest.Publisher(t, topology, stream.PublisherConfig{AckTimeout: 5 * time.Second})}
 	end := tr.begin(ctx)
 	tr.goesOn(ctx, "the start")
 	for i := range members {

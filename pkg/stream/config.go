@@ -8,7 +8,7 @@ import (
 
 const (
 	defaultShards          = 4
-	maxShards              = 256 // a row's _shard is one byte
+	MaxShards              = 256 // a row's _shard is one byte
 	defaultMaxBytes        = 4 << 30
 	defaultDeadMaxBytes    = 1 << 30
 	minStreamBytes         = 1 << 20
@@ -46,8 +46,8 @@ type Config struct {
 // Validate names the first setting that cannot work.
 func (c Config) Validate() error {
 	switch {
-	case c.Shards < 0 || c.Shards > maxShards:
-		return fmt.Errorf("setting Shards is %d: give 1 to %d, or 0 for what is there", c.Shards, maxShards)
+	case c.Shards < 0 || c.Shards > MaxShards:
+		return fmt.Errorf("setting Shards is %d: give 1 to %d, or 0 for what is there", c.Shards, MaxShards)
 	case c.Replicas < 0 || c.Replicas > 5 || c.Replicas != 0 && c.Replicas%2 == 0:
 		return fmt.Errorf("setting Replicas is %d: give 1, 3 or 5", c.Replicas)
 	case c.MaxBytes != 0 && c.MaxBytes < minStreamBytes:

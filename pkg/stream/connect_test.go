@@ -14,7 +14,7 @@ func TestEachProcessHasAnInboxOfItsOwn(t *testing.T) {
 		"ingest": "_INBOX.ingest.", "admin migrate": "_INBOX.admin.", "admin": "_INBOX.admin.",
 		"": "_INBOX.", "a.b": "_INBOX.", "x>": "_INBOX.",
 	} {
-		nc, js, err := stream.Connect(q.ctx(), q.server.URL(), stream.ConnectConfig{Name: name})
+		nc, js, err := stream.Connect(q.Ctx(), q.Server.URL(), stream.ConnectConfig{Name: name})
 		if err != nil {
 			t.Fatalf("%q: %v", name, err)
 		}
@@ -22,7 +22,7 @@ func TestEachProcessHasAnInboxOfItsOwn(t *testing.T) {
 		if rest, found := strings.CutPrefix(inbox, want); !found || strings.Contains(rest, ".") {
 			t.Errorf("%q has the inbox %s, want one of %s", name, inbox, want)
 		}
-		if _, err := js.AccountInfo(q.ctx()); err != nil {
+		if _, err := js.AccountInfo(q.Ctx()); err != nil {
 			t.Errorf("%q gets no answers: %v", name, err)
 		}
 		nc.Close()

@@ -13,29 +13,30 @@ import (
 
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 func (q *queue) consume(topology *stream.Topology, name string, from uint64, cfg stream.ConsumerConfig) *stream.Consumer {
-	q.tb.Helper()
-	c, err := topology.Consume(q.ctx(), name, from, cfg)
+	q.TB.Helper()
+	c, err := topology.Consume(q.Ctx(), name, from, cfg)
 	if err != nil {
-		q.tb.Fatal(err)
+		q.TB.Fatal(err)
 	}
-	q.tb.Cleanup(c.Close)
+	q.TB.Cleanup(c.Close)
 	return c
 }
 
 func TestConsumerReadsInOrderFromASequenceOn(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	q.fill(p, 50)
 	before := time.Now()
 	// Small limits, so that many pulls are needed.
 	c := q.consume(topology, "LOGS_0", 11, stream.ConsumerConfig{MaxMessages: 7})
 	for want := uint64(11); want <= 50; want++ {
-		d, err := c.Next(q.ctx())
+		d, err := c.Next(q.Ctx())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,13 +45,13 @@ func TestConsumerReadsInOrderFromASequenceOn(t *testing.T) {
 			t.Fatalf("got %+v, want sequence %d", d, want)
 		}
 	}
-	ctx, cancel := context.WithTimeout(q.ctx(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(q.Ctx(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := c.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("at the end: %v", err)
 	}
 	q.fill(p, 1)
-	if d, err := c.Next(q.ctx()); err != nil || d.Seq != 51 {
+	if d, err := c.Next(q.Ctx()); err != nil || d.Seq != 51 {
 		t.Errorf("after the end: %+v, %v", d, err)
 	}
 }
@@ -58,17 +59,17 @@ func TestConsumerReadsInOrderFromASequenceOn(t *testing.T) {
 func TestConsumerGoesOnAfterLargeMessages(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	for range 6 { // more than one pull's bytes
 		m := stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{make([]byte, 3<<20)}}
-		if _, err := p.Publish(q.ctx(), m); err != nil {
+		if _, err := p.Publish(q.Ctx(), m); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := q.consume(topology, "LOGS_0", 1, stream.ConsumerConfig{MaxBytes: 1})
 	for want := uint64(1); want <= 6; want++ {
-		if d, err := c.Next(q.ctx()); err != nil || d.Seq != want || len(d.Data) != 3<<20 {
+		if d, err := c.Next(q.Ctx()); err != nil || d.Seq != want || len(d.Data) != 3<<20 {
 			t.Fatalf("got %d bytes at %d, %v; want sequence %d", len(d.Data), d.Seq, err, want)
 		}
 	}
@@ -77,17 +78,17 @@ func TestConsumerGoesOnAfterLargeMessages(t *testing.T) {
 func TestConsumerOfOneSubjectPassesOverTheOthers(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	for i := range 6 {
 		m := stream.Message{Kind: record.KindEvent, Project: "shop", Notify: i%3 == 2, Parts: parts("event")}
-		if _, err := p.Publish(q.ctx(), m); err != nil {
+		if _, err := p.Publish(q.Ctx(), m); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := q.consume(topology, "EVENTS_0", 1, stream.ConsumerConfig{Subject: stream.NotifySubject(0)})
 	for _, want := range []uint64{3, 6} {
-		if d, err := c.Next(q.ctx()); err != nil || d.Seq != want || d.Subject != "events.0.notify" {
+		if d, err := c.Next(q.Ctx()); err != nil || d.Seq != want || d.Subject != "events.0.notify" {
 			t.Errorf("got %+v, %v; want sequence %d", d, err, want)
 		}
 	}
@@ -96,8 +97,8 @@ func TestConsumerOfOneSubjectPassesOverTheOthers(t *testing.T) {
 func TestConsumerGoesOnThroughRestartsAndCuts(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	between := newProxy(t, q.server.Addr())
-	writing := q.open(stream.Config{Shards: 1})
+	between := streamtest.NewProxy(t, q.Server.Addr())
+	writing := q.Open(stream.Config{Shards: 1})
 	p := q.publisher(writing, stream.PublisherConfig{})
 	c := q.consume(q.openThrough(between, stream.Config{}), "LOGS_0", 1, stream.ConsumerConfig{MaxMessages: 10})
 
@@ -107,7 +108,7 @@ func TestConsumerGoesOnThroughRestartsAndCuts(t *testing.T) {
 	reading.Go(func() {
 		defer close(read)
 		for want := uint64(1); want <= rounds*each; want++ {
-			d, err := c.Next(q.ctx())
+			d, err := c.Next(q.Ctx())
 			if err != nil || d.Seq != want {
 				t.Errorf("got %d, %v; want %d", d.Seq, err, want)
 				return
@@ -125,10 +126,10 @@ func TestConsumerGoesOnThroughRestartsAndCuts(t *testing.T) {
 			}
 		}
 		if round%3 == 2 {
-			q.stop()
-			q.start()
+			q.Stop()
+			q.Start()
 		} else {
-			between.cut()
+			between.Cut()
 		}
 	}
 	for range read {
@@ -139,16 +140,16 @@ func TestConsumerGoesOnThroughRestartsAndCuts(t *testing.T) {
 func TestConsumerNoticesASilentConnection(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	between := newProxy(t, q.server.Addr())
-	p := q.publisher(q.open(stream.Config{Shards: 1}), stream.PublisherConfig{})
+	between := streamtest.NewProxy(t, q.Server.Addr())
+	p := q.publisher(q.Open(stream.Config{Shards: 1}), stream.PublisherConfig{})
 	q.fill(p, 1)
 	c := q.consume(q.openThrough(between, stream.Config{}), "LOGS_0", 1, stream.ConsumerConfig{})
-	if _, err := c.Next(q.ctx()); err != nil {
+	if _, err := c.Next(q.Ctx()); err != nil {
 		t.Fatal(err)
 	}
-	between.mute()
+	between.Mute()
 	q.fill(p, 1)
-	if d, err := c.Next(q.ctx()); err != nil || d.Seq != 2 {
+	if d, err := c.Next(q.Ctx()); err != nil || d.Seq != 2 {
 		t.Errorf("got %+v, %v; want sequence 2", d, err)
 	}
 }
@@ -156,27 +157,27 @@ func TestConsumerNoticesASilentConnection(t *testing.T) {
 func TestConsumerTellsAGap(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	q.fill(p, 10)
 	reading := q.consume(topology, "LOGS_0", 1, stream.ConsumerConfig{MaxMessages: 1})
-	if d, err := reading.Next(q.ctx()); err != nil || d.Seq != 1 {
+	if d, err := reading.Next(q.Ctx()); err != nil || d.Seq != 1 {
 		t.Fatal(d, err)
 	}
 	purge(t, q, "LOGS_0", 8)
 
-	_, err := topology.Consume(q.ctx(), "LOGS_0", 5, stream.ConsumerConfig{})
+	_, err := topology.Consume(q.Ctx(), "LOGS_0", 5, stream.ConsumerConfig{})
 	wantGap(t, "a start before the first message", err, 5, 8)
-	_, err = topology.Consume(q.ctx(), "LOGS_0", 12, stream.ConsumerConfig{})
+	_, err = topology.Consume(q.Ctx(), "LOGS_0", 12, stream.ConsumerConfig{})
 	wantGap(t, "a start behind the last message", err, 12, 11)
 	for err = nil; err == nil; { // what was fetched before the purge is still good
-		_, err = reading.Next(q.ctx())
+		_, err = reading.Next(q.Ctx())
 	}
 	var gap *stream.GapError
 	if !errors.As(err, &gap) || gap.Got != 8 || gap.Want > 3 {
 		t.Errorf("while reading: %v", err)
 	}
-	if d, err := q.consume(topology, "LOGS_0", 0, stream.ConsumerConfig{}).Next(q.ctx()); err != nil || d.Seq != 8 {
+	if d, err := q.consume(topology, "LOGS_0", 0, stream.ConsumerConfig{}).Next(q.Ctx()); err != nil || d.Seq != 8 {
 		t.Errorf("from the oldest on: %+v, %v; want sequence 8", d, err)
 	}
 }
@@ -184,38 +185,38 @@ func TestConsumerTellsAGap(t *testing.T) {
 func TestConsumerTellsALostQueueAfterARestart(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	q.fill(p, 3)
 	c := q.consume(topology, "LOGS_0", 1, stream.ConsumerConfig{})
 	for range 3 {
-		if _, err := c.Next(q.ctx()); err != nil {
+		if _, err := c.Next(q.Ctx()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	q.stop()
-	q.cfg.DataDir = t.TempDir()
-	q.start()
-	_, js := q.connect()
-	if _, err := stream.Open(q.ctx(), js, stream.Config{Shards: 1, MaxBytes: 8 << 20, DeadMaxBytes: 8 << 20}); err != nil {
+	q.Stop()
+	q.Config.DataDir = t.TempDir()
+	q.Start()
+	_, js := q.Connect()
+	if _, err := stream.Open(q.Ctx(), js, stream.Config{Shards: 1, MaxBytes: 8 << 20, DeadMaxBytes: 8 << 20}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := c.Next(q.ctx())
+	_, err := c.Next(q.Ctx())
 	wantGap(t, "an empty queue in place of the old one", err, 4, 1)
 }
 
 func TestClosedConsumerSaysSo(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	closed := q.consume(topology, "LOGS_0", 1, stream.ConsumerConfig{})
 	closed.Close()
-	if _, err := closed.Next(q.ctx()); !errors.Is(err, stream.ErrClosed) {
+	if _, err := closed.Next(q.Ctx()); !errors.Is(err, stream.ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
 	cutOff := q.consume(topology, "LOGS_0", 1, stream.ConsumerConfig{})
-	q.nc.Close()
-	if _, err := cutOff.Next(q.ctx()); !errors.Is(err, stream.ErrClosed) {
+	q.NC.Close()
+	if _, err := cutOff.Next(q.Ctx()); !errors.Is(err, stream.ErrClosed) {
 		t.Errorf("on a closed connection: got %v, want ErrClosed", err)
 	}
 }
@@ -223,10 +224,10 @@ func TestClosedConsumerSaysSo(t *testing.T) {
 func TestClosedConsumerLeavesNothingOnTheServer(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	q.consume(topology, "LOGS_0", 1, stream.ConsumerConfig{}).Close()
-	waitFor(t, q, "the consumer to go", func() bool {
-		s, err := q.js.Stream(q.ctx(), "LOGS_0")
+	q.WaitFor("the consumer to go", func() bool {
+		s, err := q.JS.Stream(q.Ctx(), "LOGS_0")
 		return err == nil && s.CachedInfo().State.Consumers == 0
 	})
 }
@@ -234,7 +235,7 @@ func TestClosedConsumerLeavesNothingOnTheServer(t *testing.T) {
 func TestRefetchReadsExactlyARange(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	q.fill(q.publisher(topology, stream.PublisherConfig{}), 9)
 	deliveries, err := q.refetch(topology, "LOGS_0", 4, 6)
 	if err != nil || len(deliveries) != 3 || deliveries[0].Seq != 4 || string(deliveries[2].Data) != "message 6;" {
@@ -263,11 +264,11 @@ func wantGap(t *testing.T, what string, err error, want, got uint64) {
 // purge removes the messages below a sequence, as an operator might.
 func purge(t *testing.T, q *queue, name string, below uint64) {
 	t.Helper()
-	s, err := q.js.Stream(q.ctx(), name)
+	s, err := q.JS.Stream(q.Ctx(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Purge(q.ctx(), jetstream.WithPurgeSequence(below)); err != nil {
+	if err := s.Purge(q.Ctx(), jetstream.WithPurgeSequence(below)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,8 +11,10 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 // tables is what is stored, by stream.
@@ -28,24 +30,24 @@ func (s tables) last(_ context.Context, kind record.Kind, shard int, above uint6
 var small = stream.Config{Shards: 2, MaxBytes: 16 << 20, DeadMaxBytes: 16 << 20}
 
 func (q *queue) carryOn(s tables) {
-	q.tb.Helper()
+	q.TB.Helper()
 	if err := q.goOn(small, s.last); err != nil {
-		q.tb.Fatal(err)
+		q.TB.Fatal(err)
 	}
 }
 
 // goOn is Continue, which may be broken off and called again.
 func (q *queue) goOn(cfg stream.Config, stored stream.Stored) error {
-	ctx := q.ctx()
-	return done(ctx, func() error { return stream.Continue(ctx, q.js, cfg, stored) })
+	ctx := q.Ctx()
+	return streamtest.Done(ctx, func() error { return stream.Continue(ctx, q.JS, cfg, stored, q.ledger()) })
 }
 
 // put publishes one message and is where it went.
 func (q *queue) put(p *stream.Publisher, kind record.Kind) stream.Ack {
-	q.tb.Helper()
-	ack, err := p.Publish(q.ctx(), stream.Message{Kind: kind, Project: "shop", Parts: [][]byte{[]byte("x")}, Records: 1})
+	q.TB.Helper()
+	ack, err := p.Publish(q.Ctx(), stream.Message{Kind: kind, Project: "shop", Parts: [][]byte{[]byte("x")}, Records: 1})
 	if err != nil {
-		q.tb.Fatal(err)
+		q.TB.Fatal(err)
 	}
 	return ack
 }
@@ -55,7 +57,7 @@ func TestContinueLetsALostQueueBeginAfterWhatIsStored(t *testing.T) {
 	q := newQueue(t)
 	have := tables{"LOGS_0": 41_000, "LOGS_1": 7, "EVENTS_0": 12, "EVENTS_1": 3}
 	q.carryOn(have)
-	topology := q.open(small)
+	topology := q.Open(small)
 	publisher := q.publisher(topology, stream.PublisherConfig{})
 	seen := map[string]bool{}
 	for i := range 20 {
@@ -67,18 +69,18 @@ func TestContinueLetsALostQueueBeginAfterWhatIsStored(t *testing.T) {
 		seen[ack.Stream] = true
 	}
 	for name, last := range have {
-		p, err := topology.Ledger().TakeOver(q.ctx(), stream.WriterKey(name))
+		p, err := q.ledger().TakeOver(q.Ctx(), ledger.WriterKey(name))
 		if err != nil || p.Committed != last || p.Intent != nil {
 			t.Errorf("the writer of %s goes on after %d, intent %v (%v), not after %d", name, p.Committed, p.Intent, err, last)
 		}
 		if !seen[name] {
 			continue
 		}
-		consumer, err := topology.Consume(q.ctx(), name, last+1, stream.ConsumerConfig{})
+		consumer, err := topology.Consume(q.Ctx(), name, last+1, stream.ConsumerConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := consumer.Next(q.ctx()); err != nil || got.Seq != last+1 {
+		if got, err := consumer.Next(q.Ctx()); err != nil || got.Seq != last+1 {
 			t.Errorf("the writer of %s reads %d, %v", name, got.Seq, err)
 		}
 		consumer.Close()
@@ -89,28 +91,28 @@ func TestContinueChangesNothingWhereNothingIsLost(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	q.carryOn(tables{})
-	for name := range q.js.StreamNames(q.ctx()).Name() {
+	for name := range q.JS.StreamNames(q.Ctx()).Name() {
 		if strings.HasPrefix(name, "LOGS") || strings.HasPrefix(name, "EVENTS") {
 			t.Errorf("%s was made although nothing is stored", name)
 		}
 	}
-	topology := q.open(small)
+	topology := q.Open(small)
 	ack := q.put(q.publisher(topology, stream.PublisherConfig{}), record.KindLog)
 	q.commit(topology, ack.Stream, ack.Seq)
-	before := q.entry(stream.WriterKey(ack.Stream))
+	before := q.entry(ledger.WriterKey(ack.Stream))
 	q.carryOn(tables{ack.Stream: ack.Seq})
-	if after := q.entry(stream.WriterKey(ack.Stream)); after != before {
+	if after := q.entry(ledger.WriterKey(ack.Stream)); after != before {
 		t.Errorf("the ledger was changed from %s to %s", before, after)
 	}
 }
 
 func (q *queue) entry(key string) string {
-	q.tb.Helper()
-	entry, err := q.bucket().Get(q.ctx(), key)
+	q.TB.Helper()
+	entry, err := q.ledger().Bucket().Get(q.Ctx(), key)
 	if err != nil {
-		q.tb.Fatal(err)
+		q.TB.Fatal(err)
 	}
-	return string(entry.Value())
+	return string(entry.Value)
 }
 
 // A ledger that outlived the queue knows of messages that are not stored, and
@@ -136,15 +138,15 @@ func TestContinueGoesBeyondWhatTheLedgerKnows(t *testing.T) {
 			if c.to > 0 {
 				value = fmt.Sprintf(`{"epoch":5,"committed":%d,"owner":"lost","intent":{"from":%d,"to":%d,"hash":"x"}}`, c.committed, c.committed+1, c.to)
 			}
-			kv, err := q.js.CreateKeyValue(q.ctx(), jetstream.KeyValueConfig{Bucket: "LEDGER"})
+			kv, err := q.JS.CreateKeyValue(q.Ctx(), jetstream.KeyValueConfig{Bucket: "LEDGER"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := kv.Put(q.ctx(), c.reader, []byte(value)); err != nil {
+			if _, err := kv.Put(q.Ctx(), c.reader, []byte(value)); err != nil {
 				t.Fatal(err)
 			}
 			q.carryOn(tables{"LOGS_0": c.stored})
-			info, err := q.lag(q.open(small), "LOGS_0")
+			info, err := q.lag(q.Open(small), "LOGS_0")
 			if err != nil || info.LastSeq != c.want || info.FirstSeq != c.want+1 {
 				t.Errorf("the stream has %d to %d (%v), and is to begin after %d", info.FirstSeq, info.LastSeq, err, c.want)
 			}
@@ -167,18 +169,18 @@ func TestContinueMayBeBrokenOff(t *testing.T) {
 	q := newQueue(t)
 	have := tables{"LOGS_0": 100, "EVENTS_1": 9}
 	q.carryOn(have)
-	if err := q.js.DeleteStream(q.ctx(), "LOGS_0"); err != nil { // as if it had never been made
+	if err := q.JS.DeleteStream(q.Ctx(), "LOGS_0"); err != nil { // as if it had never been made
 		t.Fatal(err)
 	}
 	q.carryOn(have)
-	if info, err := q.lag(q.open(small), "LOGS_0"); err != nil || info.LastSeq != 100 {
+	if info, err := q.lag(q.Open(small), "LOGS_0"); err != nil || info.LastSeq != 100 {
 		t.Errorf("the stream ends at %d, %v", info.LastSeq, err)
 	}
-	if err := q.js.DeleteStream(q.ctx(), "LOGS_0"); err != nil {
+	if err := q.JS.DeleteStream(q.Ctx(), "LOGS_0"); err != nil {
 		t.Fatal(err)
 	}
-	topology := q.open(small) // somebody makes it from 1
-	p, err := topology.Ledger().TakeOver(q.ctx(), "w.LOGS_0")
+	topology := q.Open(small) // somebody makes it from 1
+	p, err := q.ledger().TakeOver(q.Ctx(), "w.LOGS_0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func TestContinueMayBeBrokenOff(t *testing.T) {
 func TestContinueRefusesAStreamThatIsBehindWhatIsStored(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	q.open(small)
+	q.Open(small)
 	err := q.goOn(small, tables{"EVENTS_1": 41_000}.last)
 	if err == nil || !strings.Contains(err.Error(), "EVENTS_1 ends at 0") || !strings.Contains(err.Error(), "41000") {
 		t.Errorf("got %v", err)
@@ -203,7 +205,7 @@ func TestContinueIsNotMisledByAWriterThatIsAtWork(t *testing.T) {
 	q := newQueue(t)
 	one := small
 	one.Shards = 1
-	publisher := q.publisher(q.open(one), stream.PublisherConfig{})
+	publisher := q.publisher(q.Open(one), stream.PublisherConfig{})
 	err := q.goOn(one, func(_ context.Context, kind record.Kind, _ int, _ uint64) (uint64, error) {
 		return q.put(publisher, kind).Seq, nil
 	})
@@ -220,7 +222,7 @@ func TestContinueMakesNothingWhereNobodyKnowsWhatIsStored(t *testing.T) {
 	if !errors.Is(err, away) || !strings.Contains(err.Error(), "LOGS_0") {
 		t.Errorf("got %v", err)
 	}
-	for name := range q.js.StreamNames(q.ctx()).Name() {
+	for name := range q.JS.StreamNames(q.Ctx()).Name() {
 		t.Errorf("%s was made", name)
 	}
 	if err := q.goOn(stream.Config{Shards: -1}, tables{}.last); err == nil {
@@ -236,17 +238,17 @@ func TestAContinuedStreamKeepsItsPlaces(t *testing.T) {
 	q.carryOn(tables{"LOGS_0": 500, "LOGS_1": 500})
 	bigger := small
 	bigger.MaxBytes, bigger.ReplayAge, bigger.ReplayBytes = 32<<20, time.Nanosecond, 1
-	topology := q.open(bigger)
+	topology := q.Open(bigger)
 	ack := q.put(q.publisher(topology, stream.PublisherConfig{}), record.KindLog)
 	q.commit(topology, ack.Stream, ack.Seq)
 	if n, err := q.purge(topology, ack.Stream, ack.Seq+1); err != nil || n != 1 {
 		t.Errorf("%d messages were purged, %v", n, err)
 	}
-	q.nc.Close()
-	q.stop()
-	q.start()
-	q.nc, q.js = q.connect()
-	if info, err := q.lag(q.open(small), ack.Stream); err != nil || info.LastSeq != 501 || info.FirstSeq != 502 {
+	q.NC.Close()
+	q.Stop()
+	q.Start()
+	q.NC, q.JS = q.Connect()
+	if info, err := q.lag(q.Open(small), ack.Stream); err != nil || info.LastSeq != 501 || info.FirstSeq != 502 {
 		t.Errorf("the stream has %d to %d, %v", info.FirstSeq, info.LastSeq, err)
 	}
 }

@@ -23,17 +23,18 @@ const (
 // ErrNoLetter: there is no dead letter of that ID, or no longer.
 var ErrNoLetter = errors.New("no such dead letter")
 
-// Letters are the dead letters of a queue, to be looked at and replayed. It
-// creates nothing: where no queue was made yet there are no letters.
+// Letters lists and replays the dead letters of a queue. It creates nothing:
+// where there is no queue yet there are no letters.
 type Letters struct {
-	js jetstream.JetStream
+	js        jetstream.JetStream
+	committed func(ctx context.Context, stream string) (uint64, error)
 }
 
-// NewLetters are the letters of the queue behind a connection.
-func NewLetters(js jetstream.JetStream) *Letters { return &Letters{js} }
-
-// Letters are this queue's dead letters.
-func (t *Topology) Letters() *Letters { return NewLetters(t.js) }
+// NewLetters returns the letters of the queue behind a connection. committed
+// reads up to where a stream's writer has committed; ledger.Committed does.
+func NewLetters(js jetstream.JetStream, committed func(ctx context.Context, stream string) (uint64, error)) *Letters {
+	return &Letters{js, committed}
+}
 
 // Letter is a dead letter in its place. One that was listed has no Data.
 type Letter struct {

@@ -8,36 +8,38 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 func (q *queue) bury(topology *stream.Topology, letter stream.DeadLetter) {
-	q.tb.Helper()
+	q.TB.Helper()
 	if err := q.buried(topology, letter); err != nil {
-		q.tb.Fatal(err)
+		q.TB.Fatal(err)
 	}
 }
 
 // buried is Bury, which keeps a message that has a place once.
 func (q *queue) buried(topology *stream.Topology, letter stream.DeadLetter) error {
-	ctx := q.ctx()
-	return done(ctx, func() error { return topology.Bury(ctx, letter) })
+	ctx := q.Ctx()
+	return streamtest.Done(ctx, func() error { return topology.Bury(ctx, letter) })
 }
 
 func (q *queue) list(letters *stream.Letters, after uint64, limit int) (stream.LetterPage, error) {
-	ctx := q.ctx()
-	return answered(ctx, func() (stream.LetterPage, error) { return letters.List(ctx, after, limit) })
+	ctx := q.Ctx()
+	return streamtest.Answered(ctx, func() (stream.LetterPage, error) { return letters.List(ctx, after, limit) })
 }
 
 func (q *queue) replay(letters *stream.Letters, id uint64) (stream.Ack, error) {
-	ctx := q.ctx()
-	return answered(ctx, func() (stream.Ack, error) { return letters.Replay(ctx, id) })
+	ctx := q.Ctx()
+	return streamtest.Answered(ctx, func() (stream.Ack, error) { return letters.Replay(ctx, id) })
 }
 
 func TestLettersAreListedByPageWithoutTheirData(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	at := time.Date(2026, 11, 21, 10, 0, 0, 7, time.UTC)
 	for i := range 5 {
 		q.bury(topology, stream.DeadLetter{
@@ -46,7 +48,7 @@ func TestLettersAreListedByPageWithoutTheirData(t *testing.T) {
 	}
 	var seen []stream.Letter
 	for after := uint64(0); ; {
-		page, err := q.list(topology.Letters(), after, 2)
+		page, err := q.list(q.letters(), after, 2)
 		if err != nil || len(page.Letters) > 2 {
 			t.Fatalf("a page of %d, %v", len(page.Letters), err)
 		}
@@ -64,13 +66,13 @@ func TestLettersAreListedByPageWithoutTheirData(t *testing.T) {
 			t.Errorf("letter %d is %+v", i, l)
 		}
 	}
-	ctx := q.ctx()
-	one, err := answered(ctx, func() (stream.Letter, error) { return topology.Letters().Letter(ctx, 3) })
+	ctx := q.Ctx()
+	one, err := streamtest.Answered(ctx, func() (stream.Letter, error) { return q.letters().Letter(ctx, 3) })
 	if err != nil || one.ID != 3 || len(one.Data) != 1002 || one.Bytes != 1002 {
 		t.Errorf("letter 3 is %+v, %v", one, err)
 	}
-	waitFor(t, q, "the consumers to go", func() bool {
-		left, err := q.js.Stream(q.ctx(), stream.DeadStream)
+	q.WaitFor("the consumers to go", func() bool {
+		left, err := q.JS.Stream(q.Ctx(), stream.DeadStream)
 		return err == nil && left.CachedInfo().State.Consumers == 0
 	})
 }
@@ -78,7 +80,7 @@ func TestLettersAreListedByPageWithoutTheirData(t *testing.T) {
 func TestListOfLettersIsEmptyBeforeAQueueIsMade(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	letters := stream.NewLetters(q.js)
+	letters := stream.NewLetters(q.JS, ledger.Committed(q.JS))
 	if page, err := q.list(letters, 0, 10); err != nil || len(page.Letters) != 0 || page.Next != 0 {
 		t.Errorf("got %+v, %v", page, err)
 	}
@@ -90,7 +92,7 @@ func TestListOfLettersIsEmptyBeforeAQueueIsMade(t *testing.T) {
 func TestListOfLettersBoundsItsPage(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	letters := q.open(stream.Config{Shards: 1}).Letters()
+	letters := q.letters()
 	for _, limit := range []int{-1, 0, stream.MaxLetterPage + 1} {
 		if _, err := q.list(letters, 0, limit); err == nil {
 			t.Errorf("a page of %d was taken", limit)
@@ -104,8 +106,8 @@ func TestListOfLettersBoundsItsPage(t *testing.T) {
 func TestLettersOfALostQueueAreUnavailable(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	letters := q.open(stream.Config{Shards: 1}).Letters()
-	q.nc.Close()
+	letters := q.letters()
+	q.NC.Close()
 	if _, err := q.list(letters, 0, 1); !errors.Is(err, stream.ErrUnavailable) {
 		t.Errorf("list: got %v, want ErrUnavailable", err)
 	}
@@ -117,10 +119,10 @@ func TestLettersOfALostQueueAreUnavailable(t *testing.T) {
 func TestLetterThatSomethingElseWroteIsShown(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	letters := q.open(stream.Config{Shards: 1}).Letters()
+	letters := q.letters()
 	before := time.Now().Add(-time.Second)
 	m := &nats.Msg{Subject: "dead.strange", Data: []byte("?"), Header: nats.Header{stream.HeaderSeq: {"-1"}, stream.HeaderReason: {"a\tb"}}}
-	if _, err := q.js.PublishMsg(q.ctx(), m); err != nil {
+	if _, err := q.JS.PublishMsg(q.Ctx(), m); err != nil {
 		t.Fatal(err)
 	}
 	page, err := q.list(letters, 0, 10)
@@ -139,13 +141,13 @@ func BenchmarkListLetters(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10} {
 		b.Run(fmt.Sprintf("letters=500/bytes=%d", size), func(b *testing.B) {
 			q := newQueue(b)
-			topology := q.open(stream.Config{Shards: 1})
+			topology := q.Open(stream.Config{Shards: 1})
 			for seq := range uint64(500) {
 				q.bury(topology, stream.DeadLetter{Reason: "poison", Stream: "LOGS_0", Seq: seq + 1, Data: make([]byte, size)})
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if page, err := topology.Letters().List(q.ctx(), 0, 500); err != nil || len(page.Letters) != 500 {
+				if page, err := q.letters().List(q.Ctx(), 0, 500); err != nil || len(page.Letters) != 500 {
 					b.Fatal(len(page.Letters), err)
 				}
 			}

@@ -58,8 +58,12 @@ func (l *Letters) replay(ctx context.Context, id uint64) (Ack, error) {
 	if err != nil {
 		return Ack{}, err
 	}
-	if err := l.settled(ctx, letter); err != nil {
-		return Ack{}, err
+	committed, err := l.committed(ctx, letter.Stream)
+	if err != nil {
+		return Ack{}, fmt.Errorf("dead letter %d: %w: %w", id, ErrUnavailable, err)
+	}
+	if committed < letter.Seq {
+		return Ack{}, fmt.Errorf("dead letter %d: %w", id, ErrUnsettled)
 	}
 	stored, err := request(ctx, l.js.Conn(), m)
 	if err != nil {
@@ -95,7 +99,7 @@ func (letter *Letter) again() (*nats.Msg, error) {
 func parseName(stream string) (kind record.Kind, shard int, ok bool) {
 	_, number, found := strings.Cut(stream, "_")
 	shard, err := strconv.Atoi(number)
-	if !found || err != nil || shard < 0 || shard >= maxShards {
+	if !found || err != nil || shard < 0 || shard >= MaxShards {
 		return 0, 0, false
 	}
 	for _, kind := range []record.Kind{record.KindLog, record.KindEvent} {
@@ -104,29 +108,6 @@ func parseName(stream string) (kind record.Kind, shard int, ok bool) {
 		}
 	}
 	return 0, 0, false
-}
-
-// settled asks the ledger whether the writer is past the letter's message.
-func (l *Letters) settled(ctx context.Context, letter Letter) error {
-	kv, err := l.js.KeyValue(ctx, ledgerBucket)
-	if err != nil {
-		return fmt.Errorf("dead letter %d: %w: %w", letter.ID, ErrUnavailable, err)
-	}
-	entry, err := kv.Get(ctx, WriterKey(letter.Stream))
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return fmt.Errorf("dead letter %d: %w", letter.ID, ErrUnsettled)
-	}
-	if err != nil {
-		return fmt.Errorf("dead letter %d: %w: %w", letter.ID, ErrUnavailable, err)
-	}
-	position, err := decodePosition(entry.Value(), entry.Revision())
-	if err != nil {
-		return fmt.Errorf("dead letter %d: %w", letter.ID, err)
-	}
-	if position.Committed < letter.Seq {
-		return fmt.Errorf("dead letter %d: %w", letter.ID, ErrUnsettled)
-	}
-	return nil
 }
 
 // remove takes a letter from DEAD; one that another replay has removed

@@ -4,27 +4,29 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
 // commit makes the writer of a stream be done with everything up to a sequence.
 func (q *queue) commit(topology *stream.Topology, name string, to uint64) {
-	q.tb.Helper()
-	p, err := topology.Ledger().TakeOver(q.ctx(), stream.WriterKey(name))
+	q.TB.Helper()
+	p, err := q.ledger().TakeOver(q.Ctx(), ledger.WriterKey(name))
 	if err != nil {
-		q.tb.Fatal(err)
+		q.TB.Fatal(err)
 	}
-	if _, err := topology.Ledger().Commit(q.ctx(), stream.WriterKey(name), p, to); err != nil {
-		q.tb.Fatal(err)
+	if _, err := q.ledger().Commit(q.Ctx(), ledger.WriterKey(name), p, to, time.Time{}); err != nil {
+		q.TB.Fatal(err)
 	}
 }
 
 func (q *queue) messages(topology *stream.Topology, name string) uint64 {
-	q.tb.Helper()
+	q.TB.Helper()
 	info, err := q.lag(topology, name)
 	if err != nil {
-		q.tb.Fatal(err)
+		q.TB.Fatal(err)
 	}
 	return info.Messages
 }
@@ -42,10 +44,10 @@ func TestReplayPutsTheMessageBackWhereItWasAndRemovesTheLetter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := newQueue(t)
-			topology := q.open(stream.Config{Shards: 2})
+			topology := q.Open(stream.Config{Shards: 2})
 			q.commit(topology, test.stream, 7)
 			q.bury(topology, stream.DeadLetter{Reason: "poison", Stream: test.stream, Seq: 7, Subject: test.subject, Data: []byte("kept")})
-			ack, err := q.replay(topology.Letters(), 1)
+			ack, err := q.replay(q.letters(), 1)
 			if err != nil || ack.Stream != test.stream || ack.Seq != 1 || ack.Duplicate {
 				t.Fatalf("got %+v, %v", ack, err)
 			}
@@ -53,7 +55,7 @@ func TestReplayPutsTheMessageBackWhereItWasAndRemovesTheLetter(t *testing.T) {
 			if len(stored) != 1 || string(stored[0].Data) != "kept" || stored[0].Subject != test.want {
 				t.Errorf("stored is %+v, want one message on %s", stored, test.want)
 			}
-			if _, err := q.replay(topology.Letters(), 1); !errors.Is(err, stream.ErrNoLetter) {
+			if _, err := q.replay(q.letters(), 1); !errors.Is(err, stream.ErrNoLetter) {
 				t.Errorf("the second replay got %v, want ErrNoLetter", err)
 			}
 		})
@@ -63,7 +65,7 @@ func TestReplayPutsTheMessageBackWhereItWasAndRemovesTheLetter(t *testing.T) {
 func TestReplayOfOneMessageByManyStoresItOnce(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	q.commit(topology, "LOGS_0", 7)
 	for _, reason := range []string{"undecodable", "poison"} { // two letters of one message
 		q.bury(topology, stream.DeadLetter{Reason: reason, Stream: "LOGS_0", Seq: 7, Data: []byte("once")})
@@ -72,7 +74,7 @@ func TestReplayOfOneMessageByManyStoresItOnce(t *testing.T) {
 	for range 8 {
 		for _, id := range []uint64{1, 2} {
 			running.Go(func() {
-				if _, err := q.replay(topology.Letters(), id); err != nil && !errors.Is(err, stream.ErrNoLetter) {
+				if _, err := q.replay(q.letters(), id); err != nil && !errors.Is(err, stream.ErrNoLetter) {
 					t.Error(err)
 				}
 			})
@@ -104,11 +106,11 @@ func TestReplayThatFailsLeavesTheLetter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := newQueue(t)
-			topology := q.open(stream.Config{Shards: 1, MaxBytes: 1 << 20})
+			topology := q.Open(stream.Config{Shards: 1, MaxBytes: 1 << 20})
 			q.commit(topology, "LOGS_0", 7)
 			test.letter.Reason = "poison"
 			q.bury(topology, test.letter)
-			if _, err := q.replay(topology.Letters(), 1); !errors.Is(err, test.want) {
+			if _, err := q.replay(q.letters(), 1); !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
 			if n := q.messages(topology, stream.DeadStream); n != 1 {
@@ -124,17 +126,17 @@ func TestReplayThatFailsLeavesTheLetter(t *testing.T) {
 func TestReplayAfterItsRemovalFailedStoresNothingMore(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	q.commit(topology, "LOGS_0", 7)
 	letter := stream.DeadLetter{Reason: "poison", Stream: "LOGS_0", Seq: 7, Data: []byte("once")}
 	q.bury(topology, letter)
 	q.denyDelete()
-	_, err := q.replay(topology.Letters(), 1)
+	_, err := q.replay(q.letters(), 1)
 	if !errors.Is(err, stream.ErrNotRemoved) || !errors.Is(err, stream.ErrUnavailable) || q.messages(topology, stream.DeadStream) != 1 {
 		t.Fatalf("got %v, want ErrNotRemoved, ErrUnavailable and the letter where it was", err)
 	}
 	q.bury(topology, stream.DeadLetter{Reason: "undecodable", Stream: "LOGS_0", Seq: 7, Data: []byte("once")})
-	ack, err := q.replay(topology.Letters(), 2)
+	ack, err := q.replay(q.letters(), 2)
 	if !errors.Is(err, stream.ErrNotRemoved) || q.messages(topology, "LOGS_0") != 1 {
 		t.Errorf("got %+v, %v, and %d messages are stored; want 1", ack, err, q.messages(topology, "LOGS_0"))
 	}
@@ -142,14 +144,14 @@ func TestReplayAfterItsRemovalFailedStoresNothingMore(t *testing.T) {
 
 // denyDelete makes the server refuse to remove a letter.
 func (q *queue) denyDelete() {
-	q.tb.Helper()
-	s, err := q.js.Stream(q.ctx(), stream.DeadStream)
+	q.TB.Helper()
+	s, err := q.JS.Stream(q.Ctx(), stream.DeadStream)
 	if err != nil {
-		q.tb.Fatal(err)
+		q.TB.Fatal(err)
 	}
 	cfg := s.CachedInfo().Config
 	cfg.DenyDelete = true
-	if _, err := q.js.UpdateStream(q.ctx(), cfg); err != nil {
-		q.tb.Fatal(err)
+	if _, err := q.JS.UpdateStream(q.Ctx(), cfg); err != nil {
+		q.TB.Fatal(err)
 	}
 }

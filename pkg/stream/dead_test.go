@@ -13,7 +13,7 @@ import (
 func TestBuryKeepsTheMessageWithItsReasonOnce(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	letter := stream.DeadLetter{
 		Reason: "undecodable",
 		Stream: "LOGS_0",
@@ -25,14 +25,14 @@ func TestBuryKeepsTheMessageWithItsReasonOnce(t *testing.T) {
 	for range 2 {
 		q.bury(topology, letter)
 	}
-	s, err := q.js.Stream(q.ctx(), stream.DeadStream)
+	s, err := q.JS.Stream(q.Ctx(), stream.DeadStream)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := s.CachedInfo().State.Msgs; n != 1 {
 		t.Errorf("%d letters, want 1", n)
 	}
-	m, err := s.GetMsg(q.ctx(), 1)
+	m, err := s.GetMsg(q.Ctx(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,9 +47,9 @@ func TestBuryKeepsTheMessageWithItsReasonOnce(t *testing.T) {
 func TestBuryRefusesReasonsThatAreNoWords(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	for _, reason := range []string{"", "two words", "dead.>", strings.Repeat("x", 65)} {
-		if err := topology.Bury(q.ctx(), stream.DeadLetter{Reason: reason, Stream: "LOGS_0"}); err == nil {
+		if err := topology.Bury(q.Ctx(), stream.DeadLetter{Reason: reason, Stream: "LOGS_0"}); err == nil {
 			t.Errorf("reason %q was accepted", reason)
 		}
 	}
@@ -58,7 +58,7 @@ func TestBuryRefusesReasonsThatAreNoWords(t *testing.T) {
 func TestBuryTellsThatThereIsNoRoom(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1, DeadMaxBytes: 1 << 20})
+	topology := q.Open(stream.Config{Shards: 1, DeadMaxBytes: 1 << 20})
 	letter := stream.DeadLetter{Reason: "poison", Stream: "LOGS_0", Data: make([]byte, 400<<10)}
 	for range 2 {
 		letter.Seq++

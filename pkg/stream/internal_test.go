@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,33 +12,6 @@ import (
 
 	"github.com/logboom/logboom/pkg/record"
 )
-
-func FuzzDecodePosition(f *testing.F) {
-	f.Add([]byte(`{"epoch":1,"committed":2,"owner":"x","intent":{"from":3,"to":4,"hash":"h","want":{"a":1}},"lease":[1]}`))
-	f.Add([]byte(`{"intent":null}`))
-	f.Add([]byte(`null`))
-	f.Add([]byte(`{"Epoch":7,"epoch":1}`))
-	f.Fuzz(func(t *testing.T, value []byte) {
-		p, err := decodePosition(value, 1)
-		if err != nil {
-			return
-		}
-		once, err := p.encode()
-		if err != nil {
-			t.Fatalf("%s: %v", value, err)
-		}
-		again, err := decodePosition(once, 1)
-		if err != nil {
-			t.Fatalf("%s: %v", once, err)
-		}
-		if again.Epoch != p.Epoch || again.Committed != p.Committed || again.owner != p.owner || (again.Intent == nil) != (p.Intent == nil) {
-			t.Fatalf("%s became %s", value, once)
-		}
-		if twice, err := again.encode(); err != nil || !bytes.Equal(once, twice) {
-			t.Fatalf("%s became %s, %v", once, twice, err)
-		}
-	})
-}
 
 func FuzzRedact(f *testing.F) {
 	f.Add("nats://canary@host:4222,nats://user:canary@other")

@@ -4,22 +4,23 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 func (q *queue) first(topology *stream.Topology, from uint64) (stream.Mark, error) {
-	ctx := q.ctx()
-	return answered(ctx, func() (stream.Mark, error) { return topology.First(ctx, "LOGS_0", from) })
+	ctx := q.Ctx()
+	return streamtest.Answered(ctx, func() (stream.Mark, error) { return topology.First(ctx, "LOGS_0", from) })
 }
 
 func TestFirstIsTheMessageAtOrAfterASequence(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	if mark, err := q.first(topology, 1); err != nil || mark.Seq != 0 {
 		t.Errorf("of an empty stream: %+v, %v", mark, err)
 	}
 	q.fill(q.publisher(topology, stream.PublisherConfig{}), 5)
-	s, err := q.js.Stream(q.ctx(), "LOGS_0")
+	s, err := q.JS.Stream(q.Ctx(), "LOGS_0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,7 @@ func TestFirstIsTheMessageAtOrAfterASequence(t *testing.T) {
 			t.Errorf("message %d at %s: %+v, %v", message.Seq, message.Time, mark, err)
 		}
 	}
-	if err := s.Purge(q.ctx()); err != nil {
+	if err := s.Purge(q.Ctx()); err != nil {
 		t.Fatal(err)
 	}
 	if mark, err := q.first(topology, 3); err != nil || mark.Seq != 0 {

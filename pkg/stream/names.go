@@ -14,20 +14,10 @@ import (
 // DeadStream holds the dead letters, under subjects dead.<stream>.
 const DeadStream = "DEAD"
 
-// ledgerBucket is the key-value bucket of the ledger.
-const ledgerBucket = "LEDGER"
-
 // Name is the name of the stream that holds one shard of a kind.
 func Name(kind record.Kind, shard int) string {
 	return fmt.Sprintf("%s_%d", strings.ToUpper(kind.String()), shard)
 }
-
-// WriterKey is the writer's key in the ledger for one stream, such as w.LOGS_0.
-func WriterKey(stream string) string { return "w." + stream }
-
-// NotifierKey is the notifier's key in the ledger for one stream, such as
-// n.EVENTS_0.
-func NotifierKey(stream string) string { return "n." + stream }
 
 // NotifySubject is the subject of the events of one shard that ask for a
 // notification: what a notifier filters by.

@@ -14,12 +14,13 @@ import (
 
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 2})
+	topology := q.Open(stream.Config{Shards: 2})
 	p := q.publisher(topology, stream.PublisherConfig{AckTimeout: 2 * patience}) // whoever waits for it is not fast
 
 	var mu sync.Mutex
@@ -30,7 +31,7 @@ func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
 		callers.Go(func() {
 			for i := 0; ; i++ {
 				body := fmt.Sprintf("<%d.%d>", caller, i)
-				if _, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts(body)}); err != nil {
+				if _, err := p.Publish(q.Ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts(body)}); err != nil {
 					failed <- err
 					return
 				}
@@ -40,12 +41,12 @@ func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
 			}
 		})
 	}
-	for patient := q.ctx(); p.Stats().Bodies < 200 && patient.Err() == nil; {
-		if _, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindEvent, Project: "shop", Parts: parts("x")}); err != nil {
+	for patient := q.Ctx(); p.Stats().Bodies < 200 && patient.Err() == nil; {
+		if _, err := p.Publish(q.Ctx(), stream.Message{Kind: record.KindEvent, Project: "shop", Parts: parts("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	q.stop()
+	q.Stop()
 	callers.Wait()
 	for range cap(failed) {
 		if err := <-failed; !errors.Is(err, stream.ErrUnavailable) {
@@ -53,15 +54,15 @@ func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
 		}
 	}
 	body := stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts("x")}
-	waitFor(t, q, "the client to notice", func() bool {
-		_, err := p.Publish(q.ctx(), body)
+	q.WaitFor("the client to notice", func() bool {
+		_, err := p.Publish(q.Ctx(), body)
 		return !errors.Is(err, stream.ErrUnknown)
 	})
-	if _, err := p.Publish(q.ctx(), body); !errors.Is(err, stream.ErrUnavailable) || errors.Is(err, stream.ErrUnknown) {
+	if _, err := p.Publish(q.Ctx(), body); !errors.Is(err, stream.ErrUnavailable) || errors.Is(err, stream.ErrUnknown) {
 		t.Errorf("while the queue is known to be away: %v", err)
 	}
 
-	q.start()
+	q.Start()
 	publishUntilTaken(t, q, p)
 	var stored strings.Builder
 	for _, name := range topology.Streams(record.KindLog) {
@@ -79,7 +80,7 @@ func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
 func TestServerStopStoresLargeBodiesWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{MaxGroupBytes: 16 << 10})
 	const pieces = 6
 	accepted := make([]int, 8)
@@ -92,17 +93,17 @@ func TestServerStopStoresLargeBodiesWholeOrNotAtAll(t *testing.T) {
 					for range pieces {
 						m.Parts = append(m.Parts, bytes.Repeat([]byte{byte(caller)}, 16<<10))
 					}
-					if _, err := p.Publish(q.ctx(), m); err != nil {
+					if _, err := p.Publish(q.Ctx(), m); err != nil {
 						return
 					}
 					accepted[caller]++
 				}
 			})
 		}
-		waitFor(t, q, "some bodies", func() bool { return p.Stats().Bodies > uint64(20*(round+1)) })
-		q.stop()
+		q.WaitFor("some bodies", func() bool { return p.Stats().Bodies > uint64(20*(round+1)) })
+		q.Stop()
 		callers.Wait()
-		q.start()
+		q.Start()
 		publishUntilTaken(t, q, p)
 	}
 	stored, run := make([]int, len(accepted)), 0
@@ -129,7 +130,7 @@ func TestServerStopStoresLargeBodiesWholeOrNotAtAll(t *testing.T) {
 // publishUntilTaken waits until the publisher works again.
 func publishUntilTaken(t *testing.T, q *queue, p *stream.Publisher) {
 	t.Helper()
-	for patient := q.ctx(); patient.Err() == nil; breathe() {
+	for patient := q.Ctx(); patient.Err() == nil; streamtest.Pause() {
 		if _, err := p.Publish(patient, stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts("again")}); err == nil {
 			return
 		}
@@ -140,21 +141,21 @@ func publishUntilTaken(t *testing.T, q *queue, p *stream.Publisher) {
 func TestSwallowedAnswerIsUnknownAndTheKeyTellsLater(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	between := newProxy(t, q.server.Addr())
+	between := streamtest.NewProxy(t, q.Server.Addr())
 	topology := q.openThrough(between, stream.Config{Shards: 1})
 	hasty := q.publisher(topology, stream.PublisherConfig{AckTimeout: 200 * time.Millisecond})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	m := stream.Message{Kind: record.KindLog, Project: "shop", ID: "one", Parts: parts("body")}
 
 	publishUntilTaken(t, q, hasty)
-	between.mute()
-	if _, err := hasty.Publish(q.ctx(), m); !errors.Is(err, stream.ErrUnknown) || !errors.Is(err, stream.ErrUnavailable) {
+	between.Mute()
+	if _, err := hasty.Publish(q.Ctx(), m); !errors.Is(err, stream.ErrUnknown) || !errors.Is(err, stream.ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable and ErrUnknown", err)
 	}
 	q.awaitStored(t, "body") // on its way it may have waited for longer than its sender
-	between.cut()
+	between.Cut()
 	publishUntilTaken(t, q, p)
-	ack, err := p.Publish(q.ctx(), m)
+	ack, err := p.Publish(q.Ctx(), m)
 	if err != nil || !ack.Duplicate {
 		t.Errorf("the repeat got %+v, %v; want a duplicate", ack, err)
 	}
@@ -164,8 +165,8 @@ func TestSwallowedAnswerIsUnknownAndTheKeyTellsLater(t *testing.T) {
 // proxy.
 func (q *queue) awaitStored(t *testing.T, text string) {
 	t.Helper()
-	topology := q.open(stream.Config{MaxBytes: proxiedBytes, DeadMaxBytes: proxiedDeadBytes})
-	waitFor(t, q, "the message to be stored", func() bool {
+	topology := q.Open(stream.Config{MaxBytes: proxiedBytes, DeadMaxBytes: proxiedDeadBytes})
+	q.WaitFor("the message to be stored", func() bool {
 		return slices.ContainsFunc(q.all(topology, "LOGS_0"), func(d stream.Delivery) bool { return bytes.Contains(d.Data, []byte(text)) })
 	})
 }
@@ -173,18 +174,18 @@ func (q *queue) awaitStored(t *testing.T, text string) {
 func TestLostConnectionEndsTheWaitForAnAnswer(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	between := newProxy(t, q.server.Addr())
+	between := streamtest.NewProxy(t, q.Server.Addr())
 	topology := q.openThrough(between, stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{AckTimeout: 2 * patience})
 	publishUntilTaken(t, q, p)
-	between.mute()
+	between.Mute()
 	failed := make(chan error, 1)
 	go func() {
-		_, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts("sent")})
+		_, err := p.Publish(q.Ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts("sent")})
 		failed <- err
 	}()
 	q.awaitStored(t, "sent")
-	between.cut()
+	between.Cut()
 	if err := <-failed; !errors.Is(err, stream.ErrUnknown) {
 		t.Errorf("got %v, want ErrUnknown", err)
 	}
@@ -193,16 +194,16 @@ func TestLostConnectionEndsTheWaitForAnAnswer(t *testing.T) {
 func TestCallerWhoLeavesMayReuseItsBytes(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	between := newProxy(t, q.server.Addr())
+	between := streamtest.NewProxy(t, q.Server.Addr())
 	topology := q.openThrough(between, stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{MaxInFlight: 1})
 	publishUntilTaken(t, q, p)
-	between.mute()
+	between.Mute()
 	var callers sync.WaitGroup
 	for range 8 { // one of them is sent, the others wait behind it
 		callers.Go(func() {
 			body := []byte("good")
-			ctx, leave := context.WithTimeout(q.ctx(), 50*time.Millisecond)
+			ctx, leave := context.WithTimeout(q.Ctx(), 50*time.Millisecond)
 			defer leave()
 			_, err := p.Publish(ctx, stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{body}})
 			if !errors.Is(err, context.DeadlineExceeded) {
@@ -212,7 +213,7 @@ func TestCallerWhoLeavesMayReuseItsBytes(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	between.cut()
+	between.Cut()
 	publishUntilTaken(t, q, p)
 	for _, delivery := range q.all(topology, "LOGS_0") {
 		if bytes.Contains(delivery.Data, []byte("evil")) {
@@ -224,23 +225,23 @@ func TestCallerWhoLeavesMayReuseItsBytes(t *testing.T) {
 func TestConnectWaitsForTheQueueAndHidesItsToken(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	address := q.server.URL()
-	q.stop()
+	address := q.Server.URL()
+	q.Stop()
 
 	lines := make(chan string, 100)
 	log := slog.New(slog.NewTextHandler(lineWriter(lines), nil))
-	ctx, cancel := context.WithCancel(q.ctx())
+	ctx, cancel := context.WithCancel(q.Ctx())
 	defer cancel()
 	refused := make(chan error, 1)
 	go func() {
 		_, _, err := stream.Connect(ctx, address, stream.ConnectConfig{Logger: log})
 		refused <- err
 	}()
-	if line := <-lines; strings.Contains(line, q.cfg.Token) || !strings.Contains(line, "address=nats://127.0.0.1") {
+	if line := <-lines; strings.Contains(line, q.Config.Token) || !strings.Contains(line, "address=nats://127.0.0.1") {
 		t.Errorf("logged %q", line)
 	}
 	cancel()
-	if err := <-refused; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), q.cfg.Token) || !strings.Contains(err.Error(), "127.0.0.1") {
+	if err := <-refused; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), q.Config.Token) || !strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("got %v", err)
 	}
 
@@ -249,14 +250,14 @@ func TestConnectWaitsForTheQueueAndHidesItsToken(t *testing.T) {
 	}
 	connected := make(chan error, 1)
 	go func() {
-		nc, _, err := stream.Connect(q.ctx(), address, stream.ConnectConfig{Logger: log})
+		nc, _, err := stream.Connect(q.Ctx(), address, stream.ConnectConfig{Logger: log})
 		if err == nil {
 			nc.Close()
 		}
 		connected <- err
 	}()
 	<-lines // it has tried in vain
-	q.start()
+	q.Start()
 	if err := <-connected; err != nil {
 		t.Error(err)
 	}
@@ -278,20 +279,3 @@ const (
 	proxiedBytes     = 64 << 20
 	proxiedDeadBytes = 8 << 20
 )
-
-// openThrough opens the topology on a connection through a proxy.
-func (q *queue) openThrough(between *proxy, cfg stream.Config) *stream.Topology {
-	q.tb.Helper()
-	address := strings.Replace(q.server.URL(), q.server.Addr(), between.listener.Addr().String(), 1)
-	nc, js, err := stream.Connect(q.ctx(), address, stream.ConnectConfig{})
-	if err != nil {
-		q.tb.Fatal(err)
-	}
-	q.tb.Cleanup(nc.Close)
-	cfg.MaxBytes, cfg.DeadMaxBytes = proxiedBytes, proxiedDeadBytes
-	topology, err := stream.Open(q.ctx(), js, cfg)
-	if err != nil {
-		q.tb.Fatal(err)
-	}
-	return topology
-}

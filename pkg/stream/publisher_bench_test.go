@@ -52,12 +52,12 @@ func BenchmarkConsume(b *testing.B) {
 	for _, size := range []int{1 << 10, 512 << 10} {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
 			q := newQueue(b)
-			topology := q.open(stream.Config{Shards: 1})
+			topology := q.Open(stream.Config{Shards: 1})
 			p := q.publisher(topology, stream.PublisherConfig{})
 			const messages = 256
 			for range messages {
 				m := stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{make([]byte, size)}}
-				if _, err := p.Publish(q.ctx(), m); err != nil {
+				if _, err := p.Publish(q.Ctx(), m); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -78,7 +78,7 @@ func BenchmarkConsume(b *testing.B) {
 
 func benchmarkPublish(b *testing.B, callers, size int, cfg stream.PublisherConfig, key func(uint64) string) {
 	q := newQueue(b)
-	topology := q.open(stream.Config{MaxBytes: 3 << 30})
+	topology := q.Open(stream.Config{MaxBytes: 3 << 30})
 	p := q.publisher(topology, cfg)
 	body := bytes.Repeat([]byte("x"), size)
 	var next atomic.Uint64

@@ -18,7 +18,7 @@ import (
 func TestGroupCommitJoinsSmallBodiesAndKeepsEveryByte(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	const callers, each = 32, 20
 	var running sync.WaitGroup
@@ -27,7 +27,7 @@ func TestGroupCommitJoinsSmallBodiesAndKeepsEveryByte(t *testing.T) {
 			for i := range each {
 				body := fmt.Sprintf("<%d.%d>", caller, i)
 				m := stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts(body[:1], body[1:]), Records: 1}
-				ack, err := p.Publish(q.ctx(), m)
+				ack, err := p.Publish(q.Ctx(), m)
 				if err != nil || ack.Stream != "LOGS_0" || ack.Seq == 0 || ack.Duplicate {
 					t.Errorf("got %+v, %v", ack, err)
 				}
@@ -60,12 +60,12 @@ func TestGroupCommitJoinsSmallBodiesAndKeepsEveryByte(t *testing.T) {
 func TestEventsOfOneProjectStayOnOneStreamBySubject(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 4})
+	topology := q.Open(stream.Config{Shards: 4})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	names := make(map[string]bool)
 	for i := range 20 {
 		m := stream.Message{Kind: record.KindEvent, Project: "shop", Notify: i%2 == 0, Parts: parts("an event")}
-		ack, err := p.Publish(q.ctx(), m)
+		ack, err := p.Publish(q.Ctx(), m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,11 +86,11 @@ func TestEventsOfOneProjectStayOnOneStreamBySubject(t *testing.T) {
 func TestLogsOfOneBigProjectSpreadOverAllStreams(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 4})
+	topology := q.Open(stream.Config{Shards: 4})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	names := make(map[string]int)
 	for range 16 {
-		ack, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{make([]byte, 256<<10)}})
+		ack, err := p.Publish(q.Ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{make([]byte, 256<<10)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,19 +106,19 @@ func TestLogsOfOneBigProjectSpreadOverAllStreams(t *testing.T) {
 func TestKeyedBodyTravelsAloneAndItsRepeatIsADuplicate(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 4})
+	topology := q.Open(stream.Config{Shards: 4})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	m := stream.Message{Kind: record.KindLog, Project: "shop", ID: "order 3810\r\n", Parts: parts("once")}
-	first, err := p.Publish(q.ctx(), m)
+	first, err := p.Publish(q.Ctx(), m)
 	if err != nil || first.Duplicate {
 		t.Fatalf("got %+v, %v", first, err)
 	}
-	again, err := p.Publish(q.ctx(), m)
+	again, err := p.Publish(q.Ctx(), m)
 	if err != nil || !again.Duplicate || again.Stream != first.Stream || again.Seq != first.Seq {
 		t.Errorf("the repeat got %+v, %v; want the place of %+v", again, err, first)
 	}
 	m.Project = "other"
-	if other, err := p.Publish(q.ctx(), m); err != nil || other.Duplicate {
+	if other, err := p.Publish(q.Ctx(), m); err != nil || other.Duplicate {
 		t.Errorf("the same key in another project got %+v, %v", other, err)
 	}
 }
@@ -136,7 +136,7 @@ func TestKeyedBodiesTogetherGetTheirOwnPlaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := newQueue(t)
-			topology := q.open(stream.Config{Shards: 1})
+			topology := q.Open(stream.Config{Shards: 1})
 			p := q.publisher(topology, stream.PublisherConfig{MaxInFlight: 1})
 			acks := make([]stream.Ack, test.callers)
 			var running sync.WaitGroup
@@ -145,7 +145,7 @@ func TestKeyedBodiesTogetherGetTheirOwnPlaces(t *testing.T) {
 					key := fmt.Sprint(i / test.perKey)
 					m := stream.Message{Kind: record.KindLog, Project: "shop", ID: key, Parts: parts("body " + key)}
 					var err error
-					if acks[i], err = p.Publish(q.ctx(), m); err != nil {
+					if acks[i], err = p.Publish(q.Ctx(), m); err != nil {
 						t.Error(err)
 					}
 				})
@@ -175,14 +175,14 @@ func TestKeyedBodiesTogetherGetTheirOwnPlaces(t *testing.T) {
 func TestLargeBodyIsStoredWholeInOneStream(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{MaxGroupBytes: 64 << 10})
 	var body [][]byte
 	for i := range 9 {
 		body = append(body, bytes.Repeat([]byte{byte('a' + i)}, 20<<10))
 	}
 	m := stream.Message{Kind: record.KindLog, Project: "shop", ID: "whole", Parts: body, Records: 9}
-	ack, err := p.Publish(q.ctx(), m)
+	ack, err := p.Publish(q.Ctx(), m)
 	if err != nil || ack.Seq != 3 || ack.Duplicate {
 		t.Fatalf("got %+v, %v; want sequence 3", ack, err)
 	}
@@ -194,7 +194,7 @@ func TestLargeBodyIsStoredWholeInOneStream(t *testing.T) {
 		t.Error("the body is not stored as it was")
 	}
 	m.Parts = [][]byte{slices.Concat(body...)[:60<<10], slices.Concat(body...)[60<<10:]}
-	if again, err := p.Publish(q.ctx(), m); err != nil || !again.Duplicate {
+	if again, err := p.Publish(q.Ctx(), m); err != nil || !again.Duplicate {
 		t.Errorf("the repeat, cut in other places, got %+v, %v; want a duplicate", again, err)
 	}
 	if info, err := q.lag(topology, "LOGS_0"); err != nil || info.Messages != 3 {
@@ -205,14 +205,14 @@ func TestLargeBodyIsStoredWholeInOneStream(t *testing.T) {
 func TestFullStreamRefusesAndKeepsWhatItHas(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1, MaxBytes: 1 << 20})
+	topology := q.Open(stream.Config{Shards: 1, MaxBytes: 1 << 20})
 	p := q.publisher(topology, stream.PublisherConfig{MaxGroupBytes: 32 << 10})
 	publish := func(chunks int) error {
 		m := stream.Message{Kind: record.KindLog, Project: "shop"}
 		for range chunks {
 			m.Parts = append(m.Parts, make([]byte, 32<<10))
 		}
-		_, err := p.Publish(q.ctx(), m)
+		_, err := p.Publish(q.Ctx(), m)
 		return err
 	}
 	accepted := 0
@@ -237,7 +237,7 @@ func TestFullStreamRefusesAndKeepsWhatItHas(t *testing.T) {
 func TestPublishRefusesWhatCannotBeTaken(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{MaxGroupBytes: 10})
 	many := make([][]byte, 1001)
 	for i := range many {
@@ -250,14 +250,14 @@ func TestPublishRefusesWhatCannotBeTaken(t *testing.T) {
 		"a part above the largest message": {[][]byte{make([]byte, 8<<20)}, stream.ErrTooLarge},
 		"more messages than a batch has":   {many, stream.ErrTooLarge},
 	} {
-		if _, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: test.parts}); !errors.Is(err, test.want) {
+		if _, err := p.Publish(q.Ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: test.parts}); !errors.Is(err, test.want) {
 			t.Errorf("%s: got %v, want %v", name, err, test.want)
 		}
 	}
-	if _, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop"}); err == nil {
+	if _, err := p.Publish(q.Ctx(), stream.Message{Kind: record.KindLog, Project: "shop"}); err == nil {
 		t.Error("an empty message was accepted")
 	}
-	if _, err := p.Publish(q.ctx(), stream.Message{Kind: 9, Project: "shop", Parts: parts("x")}); err == nil {
+	if _, err := p.Publish(q.Ctx(), stream.Message{Kind: 9, Project: "shop", Parts: parts("x")}); err == nil {
 		t.Error("an unknown kind was accepted")
 	}
 }
@@ -266,24 +266,24 @@ func TestPublishRefusesWhatCannotBeTaken(t *testing.T) {
 func TestPublishRefusesAtOnceWhatIsMoreThanMayWait(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	p, err := stream.NewPublisher(q.open(stream.Config{Shards: 1}), stream.PublisherConfig{MaxPending: 1000})
+	p, err := stream.NewPublisher(q.Open(stream.Config{Shards: 1}), stream.PublisherConfig{MaxPending: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, leave := context.WithCancel(q.ctx())
+	ctx, leave := context.WithCancel(q.Ctx())
 	body := stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{make([]byte, 600)}}
 	first := make(chan error, 1)
 	go func() {
 		_, err := p.Publish(ctx, body)
 		first <- err
 	}()
-	for patient := q.ctx(); p.Stats().Pending == 0; {
+	for patient := q.Ctx(); p.Stats().Pending == 0; {
 		if patient.Err() != nil {
 			t.Fatal("the first body was not admitted")
 		}
 		runtime.Gosched()
 	}
-	if _, err := p.Publish(q.ctx(), body); !errors.Is(err, stream.ErrBusy) {
+	if _, err := p.Publish(q.Ctx(), body); !errors.Is(err, stream.ErrBusy) {
 		t.Errorf("got %v, want ErrBusy", err)
 	}
 	leave()
@@ -298,12 +298,12 @@ func TestPublishRefusesAtOnceWhatIsMoreThanMayWait(t *testing.T) {
 func TestRunSendsWhatIsWaitingBeforeItReturns(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	p, err := stream.NewPublisher(topology, stream.PublisherConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(q.ctx())
+	ctx, stop := context.WithCancel(q.Ctx())
 	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
@@ -313,7 +313,7 @@ func TestRunSendsWhatIsWaitingBeforeItReturns(t *testing.T) {
 		callers.Go(func() {
 			n := 0
 			for {
-				_, err := p.Publish(q.ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts("x")})
+				_, err := p.Publish(q.Ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts("x")})
 				if errors.Is(err, stream.ErrClosed) {
 					accepted <- n
 					return
@@ -341,7 +341,7 @@ func TestRunSendsWhatIsWaitingBeforeItReturns(t *testing.T) {
 	if total != stored {
 		t.Errorf("%d bodies were accepted and %d are stored", total, stored)
 	}
-	if err := p.Run(q.ctx()); err == nil {
+	if err := p.Run(q.Ctx()); err == nil {
 		t.Error("a second Run was allowed")
 	}
 }

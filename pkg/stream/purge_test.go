@@ -6,11 +6,12 @@ import (
 
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 func (q *queue) purge(topology *stream.Topology, name string, below uint64) (uint64, error) {
-	ctx := q.ctx()
-	return answered(ctx, func() (uint64, error) { return topology.Purge(ctx, name, below) })
+	ctx := q.Ctx()
+	return streamtest.Answered(ctx, func() (uint64, error) { return topology.Purge(ctx, name, below) })
 }
 
 func TestPurgeKeepsTheUnreadAndTheReplayWindow(t *testing.T) {
@@ -33,11 +34,11 @@ func TestPurgeKeepsTheUnreadAndTheReplayWindow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := newQueue(t)
-			topology := q.open(stream.Config{Shards: 1, ReplayAge: test.age, ReplayBytes: test.bytes})
+			topology := q.Open(stream.Config{Shards: 1, ReplayAge: test.age, ReplayBytes: test.bytes})
 			p := q.publisher(topology, stream.PublisherConfig{})
 			for range 10 {
 				m := stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{make([]byte, 990)}}
-				if _, err := p.Publish(q.ctx(), m); err != nil {
+				if _, err := p.Publish(q.Ctx(), m); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -55,12 +56,12 @@ func TestPurgeKeepsTheUnreadAndTheReplayWindow(t *testing.T) {
 func TestPurgeFindsTheAgeInTheMiddle(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
+	topology := q.Open(stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{})
 	q.fill(p, 5)
 	between := time.Now()
 	q.fill(p, 5)
-	windowed := q.open(stream.Config{ReplayAge: time.Since(between)})
+	windowed := q.Open(stream.Config{ReplayAge: time.Since(between)})
 	// The window slides on while it is looked at, so a little more may go.
 	purged, err := q.purge(windowed, "LOGS_0", 11)
 	if err != nil || purged < 5 {

@@ -35,12 +35,10 @@ const (
 	nearlyFull = 95
 )
 
-// Topology is the queue's streams and ledger, checked and ready.
+// Topology is the queue's streams, checked and ready.
 type Topology struct {
 	js     jetstream.JetStream
 	nc     *nats.Conn
-	kv     jetstream.KeyValue
-	leader nats.JetStreamContext // for reads that the leader of a stream is to answer
 	shards int
 	cfg    Config
 	log    *slog.Logger
@@ -66,10 +64,7 @@ func newTopology(js jetstream.JetStream, cfg Config) (*Topology, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Topology{js: js, nc: js.Conn(), cfg: cfg, log: orDefault(cfg.Logger, slog.New(slog.DiscardHandler))}
-	var err error
-	t.leader, err = t.nc.JetStream(nats.APIPrefix(t.apiSubject("")))
-	return t, err
+	return &Topology{js: js, nc: js.Conn(), cfg: cfg, log: orDefault(cfg.Logger, slog.New(slog.DiscardHandler))}, nil
 }
 
 // openPatiently tries again where nothing but time is missing, and gives the
@@ -107,17 +102,14 @@ func (t *Topology) open(ctx context.Context) error {
 			}
 		}
 	}
-	if _, err := t.ensure(ctx, t.deadConfig()); err != nil {
-		return err
-	}
-	t.kv, err = t.ensureBucket(ctx)
+	_, err = t.ensure(ctx, t.deadConfig())
 	return err
 }
 
 func shardCount(first *jetstream.StreamInfo, wanted int) (int, error) {
 	text := first.Config.Metadata[shardsKey]
 	have, err := strconv.Atoi(text)
-	if err != nil || have < 1 || have > maxShards {
+	if err != nil || have < 1 || have > MaxShards {
 		return 0, fmt.Errorf("stream %s has metadata %s=%q in place of a number of shards: it was not made by Logboom",
 			first.Config.Name, shardsKey, text)
 	}
@@ -253,29 +245,6 @@ func sameGuarantees(have, want jetstream.StreamConfig) error {
 	return nil
 }
 
-func (t *Topology) ensureBucket(ctx context.Context) (jetstream.KeyValue, error) {
-	want := jetstream.KeyValueConfig{
-		Bucket:      ledgerBucket,
-		Description: "what has been dealt with of each stream, and by whom",
-		History:     1,
-		Storage:     jetstream.FileStorage,
-		Replicas:    orDefault(t.cfg.Replicas, 1),
-	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	kv, err := t.js.KeyValue(ctx, ledgerBucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = t.js.CreateKeyValue(ctx, want)
-	}
-	if errors.Is(err, jetstream.ErrBucketExists) {
-		kv, err = t.js.KeyValue(ctx, ledgerBucket)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", ledgerBucket, err)
-	}
-	return kv, nil
-}
-
 // Shards is the number of streams of each kind.
 func (t *Topology) Shards() int { return t.shards }
 
@@ -322,19 +291,23 @@ func (t *Topology) Lag(ctx context.Context, stream string) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("state of stream %s: %w", stream, err)
 	}
-	state, limit := s.CachedInfo().State, s.CachedInfo().Config.MaxBytes
+	return InfoOf(s.CachedInfo()), nil
+}
+
+// InfoOf returns what the server reports of a stream.
+func InfoOf(have *jetstream.StreamInfo) Info {
 	info := Info{
-		FirstSeq: state.FirstSeq,
-		LastSeq:  state.LastSeq,
-		LastTime: state.LastTime,
-		Messages: state.Msgs,
-		Bytes:    state.Bytes,
-		MaxBytes: limit,
+		FirstSeq: have.State.FirstSeq,
+		LastSeq:  have.State.LastSeq,
+		LastTime: have.State.LastTime,
+		Messages: have.State.Msgs,
+		Bytes:    have.State.Bytes,
+		MaxBytes: have.Config.MaxBytes,
 	}
-	if state.Msgs == 0 {
-		info.FirstSeq = state.LastSeq + 1
+	if have.State.Msgs == 0 {
+		info.FirstSeq = have.State.LastSeq + 1
 	}
-	return info, nil
+	return info
 }
 
 // Healthy tells whether every stream can be reached and takes messages. A

@@ -12,23 +12,24 @@ import (
 
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 func TestOpenCreatesStreamsThatNeitherDropNorForget(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 2, MaxBytes: 64 << 20})
+	topology := q.Open(stream.Config{Shards: 2, MaxBytes: 64 << 20})
 
 	want := []string{"DEAD", "EVENTS_0", "EVENTS_1", "KV_LEDGER", "LOGS_0", "LOGS_1"}
 	var have []string
-	for name := range q.js.StreamNames(q.ctx()).Name() {
+	for name := range q.JS.StreamNames(q.Ctx()).Name() {
 		have = append(have, name)
 	}
 	if slices.Sort(have); !slices.Equal(have, want) {
 		t.Fatalf("streams are %v, want %v", have, want)
 	}
 	for _, name := range append(topology.Streams(record.KindLog), topology.Streams(record.KindEvent)...) {
-		s, err := q.js.Stream(q.ctx(), name)
+		s, err := q.JS.Stream(q.Ctx(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,11 +45,11 @@ func TestOpenCreatesStreamsThatNeitherDropNorForget(t *testing.T) {
 func TestOpenTakesTheShardsThatAreThere(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	q.open(stream.Config{Shards: 3})
-	if got := q.open(stream.Config{}).Shards(); got != 3 {
+	q.Open(stream.Config{Shards: 3})
+	if got := q.Open(stream.Config{}).Shards(); got != 3 {
 		t.Errorf("got %d shards, want 3", got)
 	}
-	_, err := stream.Open(q.ctx(), q.js, stream.Config{Shards: 5})
+	_, err := stream.Open(q.Ctx(), q.JS, stream.Config{Shards: 5})
 	if err == nil || !strings.Contains(err.Error(), "5 shards") || !strings.Contains(err.Error(), "with 3") {
 		t.Errorf("got %v, want an error naming 5 and 3", err)
 	}
@@ -57,16 +58,16 @@ func TestOpenTakesTheShardsThatAreThere(t *testing.T) {
 func TestOpenFinishesWhatAnotherProcessBegan(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 4})
+	topology := q.Open(stream.Config{Shards: 4})
 	for _, name := range []string{"LOGS_2", "EVENTS_0", "DEAD"} {
-		if err := q.js.DeleteStream(q.ctx(), name); err != nil {
+		if err := q.JS.DeleteStream(q.Ctx(), name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := q.open(stream.Config{}).Shards(); got != topology.Shards() {
+	if got := q.Open(stream.Config{}).Shards(); got != topology.Shards() {
 		t.Errorf("got %d shards, want %d", got, topology.Shards())
 	}
-	if _, err := q.js.Stream(q.ctx(), "LOGS_2"); err != nil {
+	if _, err := q.JS.Stream(q.Ctx(), "LOGS_2"); err != nil {
 		t.Error(err)
 	}
 }
@@ -77,9 +78,9 @@ func TestOpenByManyProcessesAtOnceSucceeds(t *testing.T) {
 	errs := make([]error, 8)
 	var running sync.WaitGroup
 	for i := range errs {
-		_, js := q.connect()
+		_, js := q.Connect()
 		running.Go(func() {
-			_, errs[i] = stream.Open(q.ctx(), js, stream.Config{MaxBytes: 8 << 20, DeadMaxBytes: 8 << 20})
+			_, errs[i] = stream.Open(q.Ctx(), js, stream.Config{MaxBytes: 8 << 20, DeadMaxBytes: 8 << 20})
 		})
 	}
 	running.Wait()
@@ -91,17 +92,17 @@ func TestOpenByManyProcessesAtOnceSucceeds(t *testing.T) {
 func TestOpenRefusesAStreamWithoutTheGuarantees(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	q.open(stream.Config{Shards: 1})
-	s, err := q.js.Stream(q.ctx(), "EVENTS_0")
+	q.Open(stream.Config{Shards: 1})
+	s, err := q.JS.Stream(q.Ctx(), "EVENTS_0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := s.CachedInfo().Config
 	cfg.Discard = jetstream.DiscardOld
-	if _, err := q.js.UpdateStream(q.ctx(), cfg); err != nil {
+	if _, err := q.JS.UpdateStream(q.Ctx(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	_, err = stream.Open(q.ctx(), q.js, stream.Config{})
+	_, err = stream.Open(q.Ctx(), q.JS, stream.Config{})
 	if err == nil || !strings.Contains(err.Error(), "EVENTS_0: discard") {
 		t.Errorf("got %v, want an error naming the stream and its discard policy", err)
 	}
@@ -110,9 +111,9 @@ func TestOpenRefusesAStreamWithoutTheGuarantees(t *testing.T) {
 func TestOpenAppliesALimitThatWasChanged(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	q.open(stream.Config{Shards: 1, MaxBytes: 16 << 20})
+	q.Open(stream.Config{Shards: 1, MaxBytes: 16 << 20})
 	for _, given := range []int64{32 << 20, 0} { // 0 takes what is there
-		topology, err := stream.Open(q.ctx(), q.js, stream.Config{MaxBytes: given})
+		topology, err := stream.Open(q.Ctx(), q.JS, stream.Config{MaxBytes: given})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,28 +142,28 @@ func TestConfigNamesTheBadSetting(t *testing.T) {
 }
 
 func (q *queue) healthy(topology *stream.Topology) error {
-	ctx := q.ctx()
-	return done(ctx, func() error { return topology.Healthy(ctx) })
+	ctx := q.Ctx()
+	return streamtest.Done(ctx, func() error { return topology.Healthy(ctx) })
 }
 
 func TestHealthyTellsAFullStreamAndALostQueue(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1, MaxBytes: 1 << 20})
+	topology := q.Open(stream.Config{Shards: 1, MaxBytes: 1 << 20})
 	if err := q.healthy(topology); err != nil {
 		t.Fatal(err)
 	}
 	p := q.publisher(topology, stream.PublisherConfig{})
 	for {
 		m := stream.Message{Kind: record.KindEvent, Project: "shop", Parts: [][]byte{make([]byte, 8<<10)}}
-		if _, err := p.Publish(q.ctx(), m); err != nil {
+		if _, err := p.Publish(q.Ctx(), m); err != nil {
 			break
 		}
 	}
 	if err := q.healthy(topology); !errors.Is(err, stream.ErrFull) || !strings.Contains(err.Error(), "EVENTS_0") {
 		t.Errorf("got %v, want ErrFull naming EVENTS_0", err)
 	}
-	q.nc.Close()
+	q.NC.Close()
 	if err := q.healthy(topology); !errors.Is(err, stream.ErrUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}

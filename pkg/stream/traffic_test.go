@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"sync"
@@ -13,8 +14,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 // traffic is what goes on while servers are killed.
@@ -22,6 +26,7 @@ type traffic struct {
 	t         *testing.T
 	topology  *stream.Topology
 	publisher *stream.Publisher
+	ledger    *ledger.Ledger
 	logs      sent
 	events    sent
 	beats     atomic.Uint64
@@ -50,10 +55,10 @@ func (tr *traffic) keyed(ctx context.Context, stop <-chan struct{}) error {
 			if !errors.Is(err, stream.ErrUnavailable) && !errors.Is(err, stream.ErrBusy) {
 				return fmt.Errorf("%s: %w", body, err)
 			}
-			breathe()
+			streamtest.Pause()
 		}
 		tr.logs.note(body, nil)
-		breathe()
+		streamtest.Pause()
 	}
 	return nil
 }
@@ -64,7 +69,7 @@ func (tr *traffic) unkeyed(ctx context.Context, stop <-chan struct{}) error {
 		body := fmt.Sprintf("<event %d>", i)
 		_, err := tr.publisher.Publish(ctx, stream.Message{Kind: record.KindEvent, Project: "shop", Parts: parts(body)})
 		tr.events.note(body, err)
-		breathe()
+		streamtest.Pause()
 	}
 	return ctx.Err()
 }
@@ -105,7 +110,7 @@ func (tr *traffic) begin(ctx context.Context) (end func() error) {
 	return func() error {
 		close(stop)
 		err := senders.Wait()
-		info, lagErr := answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "LOGS_0") })
+		info, lagErr := streamtest.Answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "LOGS_0") })
 		last <- info.LastSeq
 		close(beating)
 		return errors.Join(err, lagErr, readers.Wait())
@@ -115,8 +120,8 @@ func (tr *traffic) begin(ctx context.Context) (end func() error) {
 // consume reads the logs in order and keeps the place in the ledger, as a
 // writer does, until it has committed the message that last names.
 func (tr *traffic) consume(ctx context.Context, last <-chan uint64) error {
-	ledger, reader := tr.topology.Ledger(), stream.WriterKey("LOGS_0")
-	position, err := ledger.TakeOver(ctx, reader)
+	reader := ledger.WriterKey("LOGS_0")
+	position, err := tr.ledger.TakeOver(ctx, reader)
 	if err != nil {
 		return err
 	}
@@ -132,7 +137,7 @@ func (tr *traffic) consume(ctx context.Context, last <-chan uint64) error {
 			return err
 		}
 		if delivery.Seq != 0 {
-			if position, err = ledger.CommitAt(ctx, reader, position, delivery.Seq, delivery.Time); err != nil {
+			if position, err = tr.ledger.Commit(ctx, reader, position, delivery.Seq, delivery.Time); err != nil {
 				return err
 			}
 			tr.commits.Add(1)
@@ -159,7 +164,7 @@ func (tr *traffic) next(ctx context.Context, from *stream.Consumer) (stream.Deli
 
 // beat keeps a lease, as a writer does.
 func (tr *traffic) beat(ctx context.Context, stop <-chan struct{}) error {
-	leases, err := tr.topology.Leases("one")
+	leases, err := lease.NewMember(tr.ledger.Bucket(), lease.Keys{Member: "l.member.", Claim: "l.claim."}, "one", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -176,7 +181,7 @@ func (tr *traffic) beat(ctx context.Context, stop <-chan struct{}) error {
 		select {
 		case <-tick.C:
 		case <-stop:
-			return done(ctx, func() error { return leases.Leave(ctx) })
+			return streamtest.Done(ctx, func() error { return leases.Leave(ctx) })
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -218,11 +223,11 @@ func (s *sent) check(t *testing.T, stored string) {
 func (tr *traffic) check(ctx context.Context) {
 	tr.t.Helper()
 	tr.logs.check(tr.t, tr.read.String())
-	info, err := answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "EVENTS_0") })
+	info, err := streamtest.Answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "EVENTS_0") })
 	if err != nil {
 		tr.t.Fatal(err)
 	}
-	deliveries, err := answered(ctx, func() ([]stream.Delivery, error) { return tr.topology.Refetch(ctx, "EVENTS_0", 1, info.LastSeq) })
+	deliveries, err := streamtest.Answered(ctx, func() ([]stream.Delivery, error) { return tr.topology.Refetch(ctx, "EVENTS_0", 1, info.LastSeq) })
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -231,10 +236,10 @@ func (tr *traffic) check(ctx context.Context) {
 		stored.Write(delivery.Data)
 	}
 	tr.events.check(tr.t, stored.String())
-	if info, err = answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "LOGS_0") }); err != nil {
+	if info, err = streamtest.Answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "LOGS_0") }); err != nil {
 		tr.t.Fatal(err)
 	}
-	position, err := tr.topology.Ledger().TakeOver(ctx, stream.WriterKey("LOGS_0"))
+	position, err := tr.ledger.TakeOver(ctx, ledger.WriterKey("LOGS_0"))
 	if err != nil || position.Epoch != 2 || position.Committed != info.LastSeq {
 		tr.t.Errorf("the ledger ends at %+v (%v), want the second epoch and %d", position, err, info.LastSeq)
 	}

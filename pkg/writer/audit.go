@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -157,7 +158,7 @@ func (w *Writer) auditStreams(ctx context.Context) (map[string]*streamAudit, err
 			a.add(0, doubled.Rows-doubled.Distinct, doubled.FirstDoubled, doubled.LastDoubled)
 		}
 		before[at.Stream] = max(before[at.Stream], c.LastSeq)
-		position := positions[stream.WriterKey(at.Stream)]
+		position := positions[ledger.WriterKey(at.Stream)]
 		last := position.Committed
 		if position.Intent != nil {
 			last = position.Intent.To

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -234,12 +235,11 @@ func TestQueueThatGrewAgainAfterItWasLostStopsTheStream(t *testing.T) {
 	for i := range 3 {
 		b.publish(t, strings.Repeat("m", i+1), 1)
 	}
-	ledger := b.topology.Ledger()
-	position, err := ledger.TakeOver(t.Context(), "w.LOGS_0")
+	position, err := b.ledger.TakeOver(t.Context(), "w.LOGS_0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ledger.CommitAt(t.Context(), "w.LOGS_0", position, 2, time.Now().Add(-time.Hour)); err != nil {
+	if _, err := b.ledger.Commit(t.Context(), "w.LOGS_0", position, 2, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	w := b.writer(t, quick(), b.client)
@@ -255,12 +255,11 @@ func TestQueueThatGrewAgainAfterItWasLostStopsTheStream(t *testing.T) {
 func TestStreamMovedOnByHandGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	ledger := b.topology.Ledger()
-	position, err := ledger.TakeOver(t.Context(), "w.LOGS_0")
+	position, err := b.ledger.TakeOver(t.Context(), "w.LOGS_0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ledger.CommitAt(t.Context(), "w.LOGS_0", position, 10, time.Now().Add(-time.Hour)); err != nil {
+	if _, err := b.ledger.Commit(t.Context(), "w.LOGS_0", position, 10, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	b.publish(t, "lost", 1)
@@ -329,28 +328,27 @@ func TestIntentWithoutItsRowsIsFinished(t *testing.T) {
 	for _, d := range deliveries {
 		digest.Write(d.Data)
 	}
-	b.intend(t, stream.Intent{From: 1, To: 2, Hash: hex.EncodeToString(digest.Sum(nil)[:8])})
+	b.intend(t, ledger.Intent{From: 1, To: 2, Hash: hex.EncodeToString(digest.Sum(nil)[:8])})
 	b.run(t, b.writer(t, quick(), b.client).Run)
 	b.settled(t)
 	checkOnce(t, b.lines(t), 30)
 }
 
 // intend leaves an intent in the ledger, as a writer that died.
-func (b *bench) intend(t *testing.T, in stream.Intent) {
+func (b *bench) intend(t *testing.T, in ledger.Intent) {
 	t.Helper()
-	ledger := b.topology.Ledger()
-	position, err := ledger.TakeOver(t.Context(), "w.LOGS_0")
+	position, err := b.ledger.TakeOver(t.Context(), "w.LOGS_0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ledger.Intend(t.Context(), "w.LOGS_0", position, in); err != nil {
+	if _, err := b.ledger.Intend(t.Context(), "w.LOGS_0", position, in); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestIntentThatCannotBeFinishedStopsTheStream(t *testing.T) {
 	t.Parallel()
-	for text, in := range map[string]stream.Intent{
+	for text, in := range map[string]ledger.Intent{
 		"a newer version":       {From: 1, To: 1, Hash: "x", Schema: rowsVersion + 1},
 		"not what was intended": {From: 1, To: 1, Hash: "x", Schema: rowsVersion},
 		"the ledger is at 7":    {From: 1, To: 7, Hash: "x", Schema: rowsVersion},

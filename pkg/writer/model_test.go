@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
-	"github.com/logboom/logboom/pkg/stream"
 )
 
 // mostSteps bounds a run after its tape has ended: then nothing fails any more,
@@ -240,7 +240,7 @@ func TestModelCatchesBadWriters(t *testing.T) {
 
 // naiveWriter stores what comes and then says that it did, without an intent.
 func naiveWriter(ctx context.Context, p *process) error {
-	return badWriter(ctx, p, func(position stream.Position, in stream.Intent) (string, error) {
+	return badWriter(ctx, p, func(position ledger.Position, in ledger.Intent) (string, error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		token := fmt.Sprintf("%d-%d-%d-%d", p.id, position.Epoch, in.From, len(p.tape)) // one a try
@@ -252,29 +252,29 @@ func naiveWriter(ctx context.Context, p *process) error {
 // tokenWriter announces its cuts and trusts the token alone: it inserts with
 // the same one until ClickHouse says ok.
 func tokenWriter(ctx context.Context, p *process) error {
-	return badWriter(ctx, p, func(_ stream.Position, in stream.Intent) (string, error) { return tokenOf("LOGS_0", &in), nil })
+	return badWriter(ctx, p, func(_ ledger.Position, in ledger.Intent) (string, error) { return tokenOf("LOGS_0", &in), nil })
 }
 
-func badWriter(ctx context.Context, p *process, name func(stream.Position, stream.Intent) (string, error)) error {
-	ledger, sink := fakeLedger{p}, fakeSink{p}
-	position, err := ledger.TakeOver(ctx, "")
+func badWriter(ctx context.Context, p *process, name func(ledger.Position, ledger.Intent) (string, error)) error {
+	positions, sink := fakeLedger{p}, fakeSink{p}
+	position, err := positions.TakeOver(ctx, "")
 	for err == nil && position.Committed < uint64(p.messages) {
-		in := stream.Intent{From: position.Committed + 1, To: min(position.Committed+3, uint64(p.messages)), Attempt: 1}
+		in := ledger.Intent{From: position.Committed + 1, To: min(position.Committed+3, uint64(p.messages)), Attempt: 1}
 		if position.Intent != nil {
 			in = *position.Intent
 		}
-		if position, err = ledger.Intend(ctx, "", position, in); err != nil {
+		if position, err = positions.Intend(ctx, "", position, in); err != nil {
 			return err
 		}
 		if err = p.storeBadly(ctx, sink, position, in, name); err != nil {
 			return err
 		}
-		position, err = ledger.CommitAt(ctx, "", position, in.To, time.Time{})
+		position, err = positions.Commit(ctx, "", position, in.To, time.Time{})
 	}
 	return err
 }
 
-func (p *process) storeBadly(ctx context.Context, sink fakeSink, position stream.Position, in stream.Intent, name func(stream.Position, stream.Intent) (string, error)) error {
+func (p *process) storeBadly(ctx context.Context, sink fakeSink, position ledger.Position, in ledger.Intent, name func(ledger.Position, ledger.Intent) (string, error)) error {
 	r := newRows(record.KindLog, "LOGS_0", 0)
 	for seq := in.From; seq <= in.To; seq++ {
 		if _, err := r.add(p.message(seq)); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -46,7 +47,7 @@ func (w *Writer) running() []*worker {
 
 // purgeStream removes the messages that every reader of the stream has dealt
 // with, except for the replay window.
-func (w *Writer) purgeStream(ctx context.Context, worker *worker, positions map[string]stream.Position) {
+func (w *Writer) purgeStream(ctx context.Context, worker *worker, positions map[string]ledger.Position) {
 	name := worker.stream
 	info, err := w.deps.Queue.Lag(ctx, name)
 	if err != nil {
@@ -60,7 +61,7 @@ func (w *Writer) purgeStream(ctx context.Context, worker *worker, positions map[
 	if !trusted {
 		return // the queue may not be the one that the ledger is about
 	}
-	if notifier, ok := positions[stream.NotifierKey(name)]; ok {
+	if notifier, ok := positions[ledger.NotifierKey(name)]; ok {
 		done = min(done, notifier.Committed)
 	}
 	if _, err := w.deps.Queue.Purge(ctx, name, done+1); err != nil && ctx.Err() == nil {

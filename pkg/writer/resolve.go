@@ -11,8 +11,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
-	"github.com/logboom/logboom/pkg/stream"
 )
 
 const (
@@ -300,7 +300,7 @@ func (r *resolution) deadLetterIntent(ctx context.Context) error {
 // tokenOf returns the deduplication token of an intent's blocks: a block that is
 // sent again under the same token is not stored again. A burnt token has a
 // successor.
-func tokenOf(name string, in *stream.Intent) string {
+func tokenOf(name string, in *ledger.Intent) string {
 	token := fmt.Sprintf("%s-%d-%d-%s", name, in.From, in.To, in.Hash)
 	if in.Attempt > 1 {
 		token += fmt.Sprintf("-r%d", in.Attempt)

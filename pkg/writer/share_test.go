@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,11 +11,10 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/lease"
 	"github.com/logboom/logboom/pkg/record"
-	"github.com/logboom/logboom/pkg/stream"
 )
 
 // worked is how many shards the writer works.
@@ -99,7 +97,7 @@ func TestWritersShareTheShardsAndStoreEveryRowOnce(t *testing.T) {
 
 // mortal are leases of a writer that dies without a word.
 type mortal struct {
-	Leases
+	lease.Leases
 	dead atomic.Bool
 }
 
@@ -120,7 +118,7 @@ func (m *mortal) Leave(ctx context.Context) error {
 // paused holds a writer's insert and its beats until it is let go.
 type paused struct {
 	Sink
-	Leases
+	lease.Leases
 	reached chan struct{} // one: the insert is there
 	let     chan struct{} // closed to go on
 }
@@ -135,7 +133,7 @@ func (p *paused) InsertLogs(ctx context.Context, token string, block *clickhouse
 	return p.Sink.InsertLogs(ctx, token, block)
 }
 
-func (p *paused) Beat(ctx context.Context) (stream.LeaseView, error) {
+func (p *paused) Beat(ctx context.Context) (lease.View, error) {
 	if len(p.reached) > 0 {
 		<-p.let
 	}
@@ -192,13 +190,13 @@ func TestLedgerAloneKeepsTwoWritersApart(t *testing.T) {
 
 // unreadable are leases whose bucket may be away.
 type unreadable struct {
-	Leases
+	lease.Leases
 	fail atomic.Bool
 }
 
-func (u *unreadable) Beat(ctx context.Context) (stream.LeaseView, error) {
+func (u *unreadable) Beat(ctx context.Context) (lease.View, error) {
 	if u.fail.Load() {
-		return stream.LeaseView{}, errors.New("nobody answers")
+		return lease.View{}, errors.New("nobody answers")
 	}
 	return u.Leases.Beat(ctx)
 }
@@ -235,66 +233,4 @@ func TestWriterLeavesNothingRunning(t *testing.T) {
 			goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 			goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop"))
 	})
-}
-
-// Whoever comes and goes: where all see the same and do as planned, nobody has
-// more than one shard more than another, and nothing is free.
-func TestPlanSharesEvenly(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		names := make([]string, rapid.IntRange(1, 12).Draw(rt, "shards"))
-		for i := range names {
-			names[i] = fmt.Sprint(i)
-		}
-		members := make([]string, rapid.IntRange(1, 6).Draw(rt, "members"))
-		for i := range members {
-			members[i] = string(rune('a' + i))
-		}
-		holders := map[string]string{}
-		for _, name := range names {
-			if holder := rapid.SampledFrom(append([]string{""}, members...)).Draw(rt, "holder"); holder != "" {
-				holders[name] = holder
-			}
-		}
-		rounds := 0
-		for ; !even(names, members, holders); rounds++ {
-			if rounds > len(names)+len(members) {
-				rt.Fatalf("not even after %d rounds: %v", rounds, holders)
-			}
-			follow(names, members, holders)
-		}
-		before := maps.Clone(holders)
-		if follow(names, members, holders); !maps.Equal(before, holders) {
-			rt.Fatalf("what was even moved: %v became %v", before, holders)
-		}
-	})
-}
-
-// follow is a round in which all look at once, and then do as planned; of two
-// who take one shard, one gets it.
-func follow(names, members []string, holders map[string]string) {
-	seen := maps.Clone(holders)
-	for _, member := range members {
-		take, give := plan(stream.LeaseView{Self: member, Members: members, Holders: seen}, names)
-		for _, name := range give {
-			delete(holders, name)
-		}
-		for _, name := range take {
-			if holders[name] == "" {
-				holders[name] = member
-			}
-		}
-	}
-}
-
-func even(names, members []string, holders map[string]string) bool {
-	count := map[string]int{}
-	for _, holder := range holders {
-		count[holder]++
-	}
-	least, most := len(names), 0
-	for _, member := range members {
-		least, most = min(least, count[member]), max(most, count[member])
-	}
-	return len(holders) == len(names) && most-least <= 1
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -64,12 +65,12 @@ func queueLost(name string, known, last uint64, err error) *stoppedError {
 
 // moveTo returns the command that sets the ledger to a position.
 func moveTo(name string, committed uint64) string {
-	return fmt.Sprintf(`nats kv put LEDGER %s '{"epoch":1000000,"committed":%d,"owner":"operator"}'`, stream.WriterKey(name), committed)
+	return fmt.Sprintf(`nats kv put LEDGER %s '{"epoch":1000000,"committed":%d,"owner":"operator"}'`, ledger.WriterKey(name), committed)
 }
 
 // wrongCount says that ClickHouse holds rows that no insert of this intent
 // leaves.
-func wrongCount(name, table string, shard uint8, in *stream.Intent, f finding) *stoppedError {
+func wrongCount(name, table string, shard uint8, in *ledger.Intent, f finding) *stoppedError {
 	return &stoppedError{
 		code:  f.code,
 		found: fmt.Sprintf("stream %s, messages %d to %d: %s", name, in.From, in.To, f.wrong),

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
-	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/ledger"
 )
 
 const (
@@ -45,7 +45,7 @@ func (u usage) add(key usageKey, records, bytes uint64) {
 
 // of returns what the batch with that intent adds to the table. The records of
 // a batch that became dead letters are dropped for its reason.
-func (u usage) of(in *stream.Intent) usage {
+func (u usage) of(in *ledger.Intent) usage {
 	switch {
 	case len(u) == 0:
 		return nil

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
-	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/ledger"
 )
 
 // book is a usage table of one stream.
@@ -110,7 +110,7 @@ func TestUsageOfADeadLetterIsOneRowByReason(t *testing.T) {
 	brought := usageOf("a", 7200, 4)
 	brought.add(usageKey{project: "a", hour: 7200, measure: "events"}, 2, 7)
 	brought.add(usageKey{project: "a", hour: 7200, measure: measureDropped, reason: "rate"}, 9, 0)
-	got := brought.of(&stream.Intent{From: 3, To: 3, Dead: "too_odd"})
+	got := brought.of(&ledger.Intent{From: 3, To: 3, Dead: "too_odd"})
 	want := usage{
 		{"a", 7200, measureDropped, "too_odd"}: {6, 47},
 		{"a", 7200, measureDropped, "rate"}:    {9, 0},
@@ -118,7 +118,7 @@ func TestUsageOfADeadLetterIsOneRowByReason(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if added := (usage{}).of(&stream.Intent{}); len(added) != 0 {
+	if added := (usage{}).of(&ledger.Intent{}); len(added) != 0 {
 		t.Errorf("a batch of nothing adds %v", added)
 	}
 }

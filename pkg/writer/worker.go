@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/batch"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -45,7 +46,7 @@ type worker struct {
 	reader     string // the stream's key in the ledger
 	open       func(ctx context.Context, from uint64) (source, error)
 	started    func() // called when the stream is taken over and no intent is left to finish
-	position   stream.Position
+	position   ledger.Position
 	intendedAt time.Time       // before the last write of an intent
 	dead       map[uint64]bool // messages that are dead letters and not committed yet
 	stopping   <-chan struct{} // closed when the shard is given up
@@ -80,7 +81,7 @@ func newWorker(w *Writer, kind record.Kind, shard int) *worker {
 		failpoints: w.failpoints,
 		kind:       kind,
 		stream:     name,
-		reader:     stream.WriterKey(name),
+		reader:     ledger.WriterKey(name),
 		open: func(ctx context.Context, from uint64) (source, error) {
 			consumer, err := w.deps.Queue.Consume(ctx, name, from, stream.ConsumerConfig{MaxBytes: w.cfg.FetchBytes})
 			if err != nil {
@@ -123,7 +124,7 @@ func (w *worker) run(ctx context.Context) error {
 func withGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		if !errors.Is(context.Cause(ctx), stream.ErrFenced) {
+		if !isLost(ctx) {
 			_ = pause(late, grace) // it ends early when nothing is left to do
 		}
 		cancel(context.Cause(ctx))
@@ -235,7 +236,7 @@ func (w *worker) consume(ctx, late context.Context) error {
 	defer from.Close()
 	for {
 		if err := w.gather(ctx, from); err != nil {
-			if ctx.Err() != nil && !errors.Is(context.Cause(ctx), stream.ErrFenced) && !w.buffer.Empty() {
+			if ctx.Err() != nil && !isLost(ctx) && !w.buffer.Empty() {
 				w.flushLast(late)
 			}
 			return err
@@ -324,8 +325,8 @@ func (w *worker) deadLetter(ctx context.Context, delivery stream.Delivery, reaso
 }
 
 // intent returns the batch as the ledger records it.
-func (w *worker) intent() stream.Intent {
-	return stream.Intent{
+func (w *worker) intent() ledger.Intent {
+	return ledger.Intent{
 		From:        w.position.Committed + 1,
 		To:          w.nextSeq - 1,
 		ReceivedMin: w.received.min,
@@ -339,7 +340,7 @@ func (w *worker) intent() stream.Intent {
 
 // intend writes the intent into the ledger. The time limit of its inserts
 // starts before the write, so that a writer that is paused after it notices.
-func (w *worker) intend(ctx context.Context, in stream.Intent) error {
+func (w *worker) intend(ctx context.Context, in ledger.Intent) error {
 	w.intendedAt = time.Now()
 	position, err := w.deps.Ledger.Intend(ctx, w.reader, w.position, in)
 	if err != nil {
@@ -401,7 +402,7 @@ func (w *worker) store(ctx context.Context, fresh bool) error {
 
 func (w *worker) commit(ctx context.Context, began time.Time) error {
 	done, count := w.position.Intent, w.rows.len()
-	position, err := w.deps.Ledger.CommitAt(ctx, w.reader, w.position, done.To, w.received.last)
+	position, err := w.deps.Ledger.Commit(ctx, w.reader, w.position, done.To, w.received.last)
 	if err != nil {
 		return fmt.Errorf("commit %d: %w", done.To, err)
 	}

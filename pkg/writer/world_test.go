@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -48,7 +49,7 @@ type world struct {
 	pending []*call
 
 	// What follows belongs to the goroutine that grants.
-	position stream.Position
+	position ledger.Position
 	intents  map[string]bool // every token that an intent ever allowed
 	tokens   map[string]bool // logged by ClickHouse, with the partition
 	rows     map[uint64]int  // stored, by message
@@ -311,7 +312,7 @@ func plain(happen func()) func(fault) error {
 // fakeLedger settles swaps without an answer by itself, as the real one does.
 type fakeLedger struct{ *process }
 
-func (l fakeLedger) TakeOver(ctx context.Context, _ string) (p stream.Position, err error) {
+func (l fakeLedger) TakeOver(ctx context.Context, _ string) (p ledger.Position, err error) {
 	err = l.do(ctx, "take over", func(fault) error {
 		l.position.Epoch++
 		p = copied(l.position)
@@ -320,10 +321,10 @@ func (l fakeLedger) TakeOver(ctx context.Context, _ string) (p stream.Position, 
 	return p, err
 }
 
-func (l fakeLedger) swap(ctx context.Context, verb string, next stream.Position) (stream.Position, error) {
+func (l fakeLedger) swap(ctx context.Context, verb string, next ledger.Position) (ledger.Position, error) {
 	err := l.do(ctx, verb, func(fault) error {
 		if next.Epoch != l.position.Epoch {
-			return stream.ErrFenced
+			return ledger.ErrFenced
 		}
 		if in := next.Intent; in != nil {
 			l.intents[tokenOf("LOGS_0", in)] = true
@@ -334,7 +335,7 @@ func (l fakeLedger) swap(ctx context.Context, verb string, next stream.Position)
 	return next, err
 }
 
-func (l fakeLedger) Intend(ctx context.Context, _ string, p stream.Position, in stream.Intent) (stream.Position, error) {
+func (l fakeLedger) Intend(ctx context.Context, _ string, p ledger.Position, in ledger.Intent) (ledger.Position, error) {
 	if in.From != p.Committed+1 || in.To < in.From || p.Intent != nil && in.To > p.Intent.To {
 		return p, fmt.Errorf("intent %d to %d is not allowed after %+v", in.From, in.To, p)
 	}
@@ -342,7 +343,7 @@ func (l fakeLedger) Intend(ctx context.Context, _ string, p stream.Position, in 
 	return l.swap(ctx, "intend", p)
 }
 
-func (l fakeLedger) CommitAt(ctx context.Context, _ string, p stream.Position, to uint64, at time.Time) (stream.Position, error) {
+func (l fakeLedger) Commit(ctx context.Context, _ string, p ledger.Position, to uint64, at time.Time) (ledger.Position, error) {
 	if p.Intent == nil || p.Intent.To != to {
 		return p, fmt.Errorf("commit %d is not allowed after %+v", to, p)
 	}
@@ -350,11 +351,11 @@ func (l fakeLedger) CommitAt(ctx context.Context, _ string, p stream.Position, t
 	return l.swap(ctx, "commit", p)
 }
 
-func (l fakeLedger) Positions(context.Context) (map[string]stream.Position, error) {
+func (l fakeLedger) Positions(context.Context) (map[string]ledger.Position, error) {
 	return nil, errors.ErrUnsupported
 }
 
-func copied(p stream.Position) stream.Position {
+func copied(p ledger.Position) ledger.Position {
 	if p.Intent != nil {
 		in := *p.Intent
 		p.Intent = &in

@@ -13,6 +13,8 @@ import (
 
 	"github.com/logboom/logboom/pkg/batch"
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
@@ -28,20 +30,12 @@ type Queue interface {
 	Shards() int
 }
 
-// Ledger holds each stream's position and intent; stream.Ledger implements it.
+// Ledger holds each stream's position and intent; ledger.Ledger implements it.
 type Ledger interface {
-	TakeOver(ctx context.Context, reader string) (stream.Position, error)
-	Intend(ctx context.Context, reader string, p stream.Position, in stream.Intent) (stream.Position, error)
-	CommitAt(ctx context.Context, reader string, p stream.Position, to uint64, at time.Time) (stream.Position, error)
-	Positions(ctx context.Context) (map[string]stream.Position, error)
-}
-
-// Leases say which writer holds which shard; stream.Leases implements it.
-type Leases interface {
-	Beat(ctx context.Context) (stream.LeaseView, error)
-	Claim(ctx context.Context, name string) (bool, error)
-	Release(ctx context.Context, name string) error
-	Leave(ctx context.Context) error
+	TakeOver(ctx context.Context, reader string) (ledger.Position, error)
+	Intend(ctx context.Context, reader string, p ledger.Position, in ledger.Intent) (ledger.Position, error)
+	Commit(ctx context.Context, reader string, p ledger.Position, to uint64, at time.Time) (ledger.Position, error)
+	Positions(ctx context.Context) (map[string]ledger.Position, error)
 }
 
 // Sink stores rows and counts them; clickhouse.Client implements it. A token
@@ -92,10 +86,6 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxBeat is the longest time between two beats: other writers claim the shards
-// of a writer after three beats without a sign of life.
-const maxBeat = 2 * time.Second
-
 // Validate returns an error that names the first setting that cannot work.
 func (c Config) Validate() error {
 	switch {
@@ -105,8 +95,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("setting FetchBytes is %d, want 0 or more", c.FetchBytes)
 	case c.FlushTimeout < 0:
 		return fmt.Errorf("setting FlushTimeout is %s, want 0 or more", c.FlushTimeout)
-	case c.Beat <= 0 || c.Beat > maxBeat:
-		return fmt.Errorf("setting Beat is %s, want more than 0 and at most %s", c.Beat, maxBeat)
+	case c.Beat <= 0 || c.Beat > lease.MaxBeat:
+		return fmt.Errorf("setting Beat is %s, want more than 0 and at most %s", c.Beat, lease.MaxBeat)
 	case c.AuditEvery < 0:
 		return fmt.Errorf("setting AuditEvery is %s, want 0 for never, or more", c.AuditEvery)
 	}
@@ -119,7 +109,7 @@ type Deps struct {
 	Registry prometheus.Registerer
 	Queue    Queue
 	Ledger   Ledger
-	Leases   Leases
+	Leases   lease.Leases
 	Sink     Sink
 }
 
@@ -159,6 +149,7 @@ func New(cfg Config, deps Deps) *Writer {
 // engines in cmd/standalone.
 type Connections struct {
 	Topology *stream.Topology
+	Ledger   *ledger.Ledger
 	Client   *clickhouse.Client
 }
 
@@ -170,12 +161,12 @@ func Start(ctx context.Context, p *telemetry.Process, cfg Config, conn Connectio
 	if err := conn.Client.Prepare(ctx, p.Logger); err != nil {
 		return err
 	}
-	leases, err := conn.Topology.Leases(cfg.Member)
+	member, err := lease.NewMember(conn.Ledger.Bucket(), leaseKeys, cfg.Member, p.Logger)
 	if err != nil {
 		return err
 	}
 	w := New(cfg, Deps{
-		Logger: p.Logger, Registry: p.Registry, Queue: conn.Topology, Ledger: conn.Topology.Ledger(), Leases: leases, Sink: conn.Client,
+		Logger: p.Logger, Registry: p.Registry, Queue: conn.Topology, Ledger: conn.Ledger, Leases: member, Sink: conn.Client,
 	})
 	p.Health.Add("clickhouse", conn.Client.Ping)
 	p.Health.Add("streams", w.Ready)
@@ -212,9 +203,9 @@ func (w *Writer) keepRunning(ctx context.Context, worker *worker) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if errors.Is(err, stream.ErrFenced) {
+		if errors.Is(err, ledger.ErrFenced) {
 			w.deps.Logger.Warn("another writer has taken over the stream", "stream", worker.stream)
-			return stream.ErrFenced
+			return ledger.ErrFenced
 		}
 		if worker.position.Committed > committed {
 			attempt = 0

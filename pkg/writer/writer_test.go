@@ -18,6 +18,8 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -27,6 +29,7 @@ func TestMain(m *testing.M) { enginetest.Main(m) }
 // bench is a queue and a ClickHouse of the test's own, both real.
 type bench struct {
 	topology  *stream.Topology
+	ledger    *ledger.Ledger
 	client    *clickhouse.Client
 	url       string // of ClickHouse
 	queue     string // the URL of NATS
@@ -56,6 +59,9 @@ func newBenchOf(t *testing.T, shards int) *bench {
 	b.js, b.queue = js, server.URL()
 	b.topology, err = stream.Open(ctx, js, stream.Config{Shards: shards, MaxBytes: 64 << 20, DeadMaxBytes: 16 << 20})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if b.ledger, err = ledger.Open(ctx, js, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.client, err = openClickHouse(b.url)
@@ -109,12 +115,12 @@ func quick() Config {
 
 func (b *bench) writer(t *testing.T, cfg Config, sink Sink) *Writer {
 	t.Helper()
-	leases, err := b.topology.Leases(cfg.Member)
+	leases, err := lease.NewMember(b.ledger.Bucket(), leaseKeys, cfg.Member, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return New(cfg, Deps{
-		Logger: testLogger(t), Registry: prometheus.NewRegistry(), Queue: b.topology, Ledger: b.topology.Ledger(), Leases: leases, Sink: sink,
+		Logger: testLogger(t), Registry: prometheus.NewRegistry(), Queue: b.topology, Ledger: b.ledger, Leases: leases, Sink: sink,
 	})
 }
 
@@ -331,9 +337,9 @@ func (b *bench) settled(t *testing.T) {
 }
 
 // positions is the whole ledger.
-func (b *bench) positions(t *testing.T) map[string]stream.Position {
+func (b *bench) positions(t *testing.T) map[string]ledger.Position {
 	t.Helper()
-	return answered(t, func() (map[string]stream.Position, error) { return b.topology.Ledger().Positions(t.Context()) })
+	return answered(t, func() (map[string]ledger.Position, error) { return b.ledger.Positions(t.Context()) })
 }
 
 // behind names a stream that is not committed to its end.
@@ -342,7 +348,7 @@ func (b *bench) behind(t *testing.T) string {
 	positions := b.positions(t)
 	for _, name := range append(b.topology.Streams(record.KindLog), b.topology.Streams(record.KindEvent)...) {
 		info := answered(t, func() (stream.Info, error) { return b.topology.Lag(t.Context(), name) })
-		if p := positions[stream.WriterKey(name)]; p.Committed != info.LastSeq || p.Intent != nil {
+		if p := positions[ledger.WriterKey(name)]; p.Committed != info.LastSeq || p.Intent != nil {
 			return fmt.Sprintf("%s: committed %d of %d", name, p.Committed, info.LastSeq)
 		}
 	}
@@ -455,12 +461,11 @@ func (a *attentive) Next(ctx context.Context) (stream.Delivery, error) {
 func TestLostQueueStopsTheStreamAndSaysSo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	ledger := b.topology.Ledger()
-	position, err := ledger.TakeOver(t.Context(), "w.LOGS_0")
+	position, err := b.ledger.TakeOver(t.Context(), "w.LOGS_0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ledger.Commit(t.Context(), "w.LOGS_0", position, 1000); err != nil {
+	if _, err := b.ledger.Commit(t.Context(), "w.LOGS_0", position, 1000, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	w := b.writer(t, quick(), b.client)

@@ -20,6 +20,7 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
@@ -99,7 +100,7 @@ func Start(t testing.TB) *Installation {
 	check()
 	i.Deps = admin.Deps{
 		Logger: i.Logger, Store: i.Store, Gate: session.NewGate(i.Store), Reader: i.Client, Eraser: i.Client,
-		Counters: quota.NewMemory(quota.Config{}), Queue: stream.NewOverview(js), Letters: stream.NewLetters(js),
+		Counters: quota.NewMemory(quota.Config{}), Queue: js, Letters: stream.NewLetters(js, ledger.Committed(js)),
 		Webhooks: webhook.NewSender(webhook.Config{}), Signatures: webhook.NewSigner("key"),
 	}
 	i.Deps.Sessions, err = session.Open(ctx, js, i.Store, 1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/admin/admintest"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -20,13 +21,17 @@ func (b *bench) queue(t *testing.T) *stream.Topology {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger, key := topology.Ledger(), stream.WriterKey("LOGS_0")
+	key := ledger.WriterKey("LOGS_0")
 	again(t, func() error {
-		position, err := ledger.TakeOver(admintest.Context(t), key)
+		positions, err := ledger.Open(admintest.Context(t), b.Queue, 1, nil)
 		if err != nil {
 			return err
 		}
-		_, err = ledger.Commit(admintest.Context(t), key, position, 9)
+		position, err := positions.TakeOver(admintest.Context(t), key)
+		if err != nil {
+			return err
+		}
+		_, err = positions.Commit(admintest.Context(t), key, position, 9, time.Time{})
 		return err
 	})
 	return topology

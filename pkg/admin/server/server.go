@@ -23,10 +23,10 @@ import (
 	"github.com/logboom/logboom/pkg/admin/web"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
-	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 	"github.com/logboom/logboom/pkg/webhook"
 )
@@ -92,7 +92,7 @@ func dependencies(ctx context.Context, p *telemetry.Process, settings config.Adm
 	deps = admin.Deps{
 		Logger: p.Logger, Registry: p.Registry, Store: conn.Store, Gate: session.NewGate(conn.Store),
 		Reader: conn.Client, Eraser: conn.Client, Counters: conn.Counters, Defaults: defaults,
-		Queue: stream.NewOverview(conn.Queue), Letters: outbox.NewLetters(conn.Queue), Webhooks: conn.Webhooks, Signatures: conn.Signatures,
+		Queue: conn.Queue, Letters: outbox.NewLetters(conn.Queue, ledger.Committed(conn.Queue)), Webhooks: conn.Webhooks, Signatures: conn.Signatures,
 	}
 	if deps.OIDC, err = companyAccounts(settings); err != nil {
 		return deps, err

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -55,6 +56,7 @@ func faultsOf(c control) string {
 type controlWriter struct {
 	control  control
 	topology *stream.Topology
+	ledger   *ledger.Ledger
 	client   *clickhouse.Client
 	log      *slog.Logger
 	die      func() // called after each insert
@@ -73,6 +75,10 @@ func runControl(c control) error {
 	if err != nil {
 		return err
 	}
+	positions, err := ledger.Open(ctx, js, 1, log)
+	if err != nil {
+		return err
+	}
 	client, err := clickhouse.Open(clickhouse.Config{URL: os.Getenv("LOGBOOM_CLICKHOUSE_URL")})
 	if err != nil {
 		return err
@@ -81,7 +87,7 @@ func runControl(c control) error {
 	if err := client.Migrate(ctx); err != nil {
 		return err
 	}
-	w := &controlWriter{control: c, topology: topology, client: client, log: log, die: dieAfter(os.Getenv(failpointVariable))}
+	w := &controlWriter{control: c, topology: topology, ledger: positions, client: client, log: log, die: dieAfter(os.Getenv(failpointVariable))}
 	log.Info(readyMark)
 	var group errgroup.Group
 	for shard := range topology.Shards() {
@@ -119,8 +125,8 @@ func (w *controlWriter) keep(ctx context.Context, shard int) error {
 
 func (w *controlWriter) move(ctx context.Context, shard uint8) error {
 	name := stream.Name(record.KindLog, int(shard))
-	ledger, reader := w.topology.Ledger(), stream.WriterKey(name)
-	position, err := ledger.TakeOver(ctx, reader)
+	reader := ledger.WriterKey(name)
+	position, err := w.ledger.TakeOver(ctx, reader)
 	if err != nil {
 		return err
 	}
@@ -138,7 +144,7 @@ func (w *controlWriter) move(ctx context.Context, shard uint8) error {
 			return err
 		}
 		w.die()
-		if position, err = ledger.Commit(ctx, reader, position, last); err != nil {
+		if position, err = w.ledger.Commit(ctx, reader, position, last, time.Time{}); err != nil {
 			return err
 		}
 	}

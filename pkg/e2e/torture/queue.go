@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -24,6 +25,7 @@ type queue struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	topology *stream.Topology
+	ledger   *ledger.Ledger
 }
 
 func openQueue(ctx context.Context, addr string) (*queue, error) {
@@ -36,7 +38,12 @@ func openQueue(ctx context.Context, addr string) (*queue, error) {
 		nc.Close()
 		return nil, err
 	}
-	return &queue{nc: nc, js: js, topology: topology}, nil
+	positions, err := ledger.Open(ctx, js, 1, nil)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return &queue{nc: nc, js: js, topology: topology, ledger: positions}, nil
 }
 
 func (q *queue) close() { q.nc.Close() }
@@ -44,7 +51,7 @@ func (q *queue) close() { q.nc.Close() }
 // left tells what of the streams the writers have yet to commit; empty when
 // nothing is.
 func (q *queue) left(ctx context.Context, kinds []record.Kind) (string, error) {
-	positions, err := q.topology.Ledger().Positions(ctx)
+	positions, err := q.ledger.Positions(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -55,7 +62,7 @@ func (q *queue) left(ctx context.Context, kinds []record.Kind) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			if p := positions[stream.WriterKey(name)]; p.Committed < info.LastSeq || p.Intent != nil {
+			if p := positions[ledger.WriterKey(name)]; p.Committed < info.LastSeq || p.Intent != nil {
 				behind = append(behind, fmt.Sprintf("%s: %d of %d committed", name, p.Committed, info.LastSeq))
 			}
 		}
@@ -65,7 +72,7 @@ func (q *queue) left(ctx context.Context, kinds []record.Kind) (string, error) {
 
 // behind is how many messages the writers have yet to commit.
 func (q *queue) behind(ctx context.Context, kinds []record.Kind) (messages uint64, err error) {
-	positions, err := q.topology.Ledger().Positions(ctx)
+	positions, err := q.ledger.Positions(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +82,7 @@ func (q *queue) behind(ctx context.Context, kinds []record.Kind) (messages uint6
 			if err != nil {
 				return 0, err
 			}
-			messages += info.LastSeq - min(info.LastSeq, positions[stream.WriterKey(name)].Committed)
+			messages += info.LastSeq - min(info.LastSeq, positions[ledger.WriterKey(name)].Committed)
 		}
 	}
 	return messages, nil

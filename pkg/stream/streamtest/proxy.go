@@ -1,4 +1,4 @@
-package stream_test
+package streamtest
 
 import (
 	"io"
@@ -7,32 +7,33 @@ import (
 	"testing"
 )
 
-// proxy stands between a client and the server, to swallow the answers: what a
-// queue looks like that has a message and cannot say so.
-type proxy struct {
+// Proxy stands between a client and the server and can drop the answers, like a
+// queue that stored a message and cannot confirm it.
+type Proxy struct {
 	listener net.Listener
 	server   string
 	running  sync.WaitGroup
 
 	mu      sync.Mutex
 	conns   []net.Conn
-	muted   chan struct{} // closed when answers are swallowed
+	muted   chan struct{} // closed when answers are dropped
 	closing bool
 }
 
-func newProxy(tb testing.TB, server string) *proxy {
+// NewProxy starts a proxy to the address of a server, until the test ends.
+func NewProxy(tb testing.TB, server string) *Proxy {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &proxy{listener: listener, server: server, muted: make(chan struct{})}
+	p := &Proxy{listener: listener, server: server, muted: make(chan struct{})}
 	p.running.Go(p.accept)
 	tb.Cleanup(p.close)
 	return p
 }
 
-func (p *proxy) accept() {
+func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
@@ -56,8 +57,8 @@ func (p *proxy) accept() {
 	}
 }
 
-// copyAll moves bytes from one end to the other, and throws them away once
-// muted is closed.
+// copyAll copies bytes from one end to the other, and drops them once muted is
+// closed.
 func copyAll(to, from net.Conn, muted <-chan struct{}) {
 	defer to.Close()
 	buffer := make([]byte, 32<<10)
@@ -77,16 +78,16 @@ func copyAll(to, from net.Conn, muted <-chan struct{}) {
 	}
 }
 
-// mute swallows the answers on the connections that there are.
-func (p *proxy) mute() {
+// Mute drops the answers on the connections that are open now.
+func (p *Proxy) Mute() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.muted)
 	p.muted = make(chan struct{})
 }
 
-// cut ends the connections that there are; new ones work.
-func (p *proxy) cut() {
+// Cut closes the open connections; new ones work.
+func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, conn := range p.conns {
@@ -95,11 +96,14 @@ func (p *proxy) cut() {
 	p.conns = nil
 }
 
-func (p *proxy) close() {
+// Address is where clients reach the proxy.
+func (p *Proxy) Address() string { return p.listener.Addr().String() }
+
+func (p *Proxy) close() {
 	p.listener.Close()
 	p.mu.Lock()
 	p.closing = true
 	p.mu.Unlock()
-	p.cut()
+	p.Cut()
 	p.running.Wait()
 }

@@ -1,4 +1,4 @@
-package stream_test
+package streamtest
 
 import (
 	"os"
@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// reservePort is a port of loopback for a server that stops and comes back, or
+// ReservePort returns a port of loopback for a server that stops and comes back, or
 // that must know it before it starts. It is held until the test ends: Linux gives
 // a port to no connection, and to nobody who asks for a free one, while a socket
 // is bound to it; and it lets a server listen there, because neither socket minds
 // the address to be used again and this one never listens.
-func reservePort(tb testing.TB) int {
+func ReservePort(tb testing.TB) int {
 	tb.Helper()
 	loopback := &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

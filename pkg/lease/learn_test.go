@@ -1,4 +1,4 @@
-package stream
+package lease
 
 import (
 	"log/slog"
@@ -6,32 +6,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/logboom/logboom/pkg/kv"
 )
-
-// leaseEntry is a key as a look shows it.
-type leaseEntry struct {
-	jetstream.KeyValueEntry
-	key      string
-	value    string
-	revision uint64
-}
-
-func (e leaseEntry) Key() string      { return e.key }
-func (e leaseEntry) Value() []byte    { return []byte(e.value) }
-func (e leaseEntry) Revision() uint64 { return e.revision }
 
 func TestStandingStillIsMeasuredByWhatWasSeen(t *testing.T) {
 	t.Parallel()
-	l := &Leases{self: "a", log: slog.New(slog.DiscardHandler)}
+	keys := Keys{Member: "l.member.", Claim: "l.claim."}
+	l := &Member{name: "a", keys: keys, log: slog.New(slog.DiscardHandler)}
 	now := time.Unix(1_800_000_000, 0)
 	look := func(after time.Duration, revision uint64) (alive, holds bool) {
 		now = now.Add(after)
-		l.learn([]jetstream.KeyValueEntry{
-			leaseEntry{key: memberKeys + "a", revision: 1}, // one's own revision is never looked at
-			leaseEntry{key: memberKeys + "b", revision: revision},
-			leaseEntry{key: claimKeys + "0", value: `{"holder":"b"}`, revision: 3},
-			leaseEntry{key: claimKeys + "1", value: `not json`, revision: 4},
+		l.learn([]kv.Entry{
+			{Key: keys.Member + "a", Revision: 1}, // one's own revision is never looked at
+			{Key: keys.Member + "b", Revision: revision},
+			{Key: keys.Claim + "0", Value: []byte(`{"holder":"b"}`), Revision: 3},
+			{Key: keys.Claim + "1", Value: []byte(`not json`), Revision: 4},
 		}, now)
 		view := l.view()
 		if !slices.Contains(view.Members, "a") || view.Holders["1"] != "" {

@@ -1,7 +1,8 @@
-package stream_test
+package lease_test
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -9,34 +10,59 @@ import (
 	"testing"
 	"time"
 
-	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/kv"
+	"github.com/logboom/logboom/pkg/leaktest"
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
-func (q *queue) member(topology *stream.Topology, name string) *stream.Leases {
-	q.tb.Helper()
-	l, err := topology.Leases(name)
-	if err != nil {
-		q.tb.Fatal(err)
-	}
-	return l
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+const patience = streamtest.Patience
+
+// queue is a real server of one test, with a bucket for leases.
+type queue struct {
+	*streamtest.Queue
+	bucket *kv.Bucket
 }
 
-func (q *queue) beat(l *stream.Leases) stream.LeaseView {
-	q.tb.Helper()
-	ctx := q.ctx()
-	view, err := answered(ctx, func() (stream.LeaseView, error) { return l.Beat(ctx) })
+func newQueue(t *testing.T) *queue {
+	t.Helper()
+	q := &queue{Queue: streamtest.New(t)}
+	ctx := q.Ctx()
+	bucket, err := streamtest.Answered(ctx, func() (*kv.Bucket, error) { return kv.Open(ctx, q.JS, kv.Config{Name: "LEASES"}) })
 	if err != nil {
-		q.tb.Fatal(err)
+		t.Fatal(err)
+	}
+	q.bucket = bucket
+	return q
+}
+
+func (q *queue) member(name string) *lease.Member {
+	q.TB.Helper()
+	m, err := lease.NewMember(q.bucket, lease.Keys{Member: "l.member.", Claim: "l.claim."}, name, slog.New(slog.DiscardHandler))
+	if err != nil {
+		q.TB.Fatal(err)
+	}
+	return m
+}
+
+func (q *queue) beat(l *lease.Member) lease.View {
+	q.TB.Helper()
+	ctx := q.Ctx()
+	view, err := streamtest.Answered(ctx, func() (lease.View, error) { return l.Beat(ctx) })
+	if err != nil {
+		q.TB.Fatal(err)
 	}
 	return view
 }
 
 // swap claims or releases. Whether one that was not answered came to be, the
 // next beat tells.
-func (q *queue) swap(l *stream.Leases, change func(context.Context) (bool, error)) (bool, error) {
-	ctx := q.ctx()
+func (q *queue) swap(l *lease.Member, change func(context.Context) (bool, error)) (bool, error) {
+	ctx := q.Ctx()
 	unsure := false
-	return answered(ctx, func() (bool, error) {
+	return streamtest.Answered(ctx, func() (bool, error) {
 		if unsure {
 			if _, err := l.Beat(ctx); err != nil {
 				return false, err
@@ -47,27 +73,26 @@ func (q *queue) swap(l *stream.Leases, change func(context.Context) (bool, error
 	})
 }
 
-func (q *queue) claim(l *stream.Leases, name string) bool {
-	q.tb.Helper()
+func (q *queue) claim(l *lease.Member, name string) bool {
+	q.TB.Helper()
 	taken, err := q.swap(l, func(ctx context.Context) (bool, error) { return l.Claim(ctx, name) })
 	if err != nil {
-		q.tb.Fatal(err)
+		q.TB.Fatal(err)
 	}
 	return taken
 }
 
-func (q *queue) release(l *stream.Leases, name string) {
-	q.tb.Helper()
+func (q *queue) release(l *lease.Member, name string) {
+	q.TB.Helper()
 	if _, err := q.swap(l, func(ctx context.Context) (bool, error) { return true, l.Release(ctx, name) }); err != nil {
-		q.tb.Error(err)
+		q.TB.Error(err)
 	}
 }
 
 func TestLeasesShowWhoLivesAndWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
-	a, b := q.member(topology, "a"), q.member(topology, "b")
+	a, b := q.member("a"), q.member("b")
 	if view := q.beat(a); view.Self != "a" || !slices.Equal(view.Members, []string{"a"}) || len(view.Holders) != 0 {
 		t.Fatalf("the first sees %+v", view)
 	}
@@ -86,8 +111,8 @@ func TestLeasesShowWhoLivesAndWhatIsHeld(t *testing.T) {
 	if view := q.beat(b); view.Holders["0"] != "" || !q.claim(b, "0") {
 		t.Errorf("what was released is held: %+v", view)
 	}
-	ctx := q.ctx()
-	if err := done(ctx, func() error { return a.Leave(ctx) }); err != nil {
+	ctx := q.Ctx()
+	if err := streamtest.Done(ctx, func() error { return a.Leave(ctx) }); err != nil {
 		t.Error(err)
 	}
 	if view := q.beat(b); !slices.Equal(view.Members, []string{"b"}) {
@@ -98,12 +123,11 @@ func TestLeasesShowWhoLivesAndWhatIsHeld(t *testing.T) {
 func TestClaimByManyAtOnceIsGivenToOne(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
 	const members = 8
 	var won atomic.Int32
 	var running sync.WaitGroup
 	for range members {
-		l := q.member(topology, "")
+		l := q.member("")
 		q.beat(l)
 		running.Go(func() {
 			taken, err := q.swap(l, func(ctx context.Context) (bool, error) { return l.Claim(ctx, "0") })
@@ -127,8 +151,7 @@ func TestClaimByManyAtOnceIsGivenToOne(t *testing.T) {
 func TestMemberThatStandsStillIsGoneAfterAWhile(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
-	dead, alive, looker := q.member(topology, "dead"), q.member(topology, "alive"), q.member(topology, "looker")
+	dead, alive, looker := q.member("dead"), q.member("alive"), q.member("looker")
 	q.beat(dead)
 	if !q.claim(dead, "0") {
 		t.Fatal("not taken")
@@ -159,9 +182,8 @@ func TestMemberThatStandsStillIsGoneAfterAWhile(t *testing.T) {
 func TestMemberNameMustBeAWord(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
 	for _, name := range []string{"two words", "a.b", "l.>", strings.Repeat("x", 65)} {
-		if _, err := topology.Leases(name); err == nil {
+		if _, err := lease.NewMember(q.bucket, lease.Keys{}, name, nil); err == nil {
 			t.Errorf("%q was accepted", name)
 		}
 	}

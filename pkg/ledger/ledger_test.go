@@ -1,4 +1,4 @@
-package stream_test
+package ledger_test
 
 import (
 	"bytes"
@@ -16,38 +16,19 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"pgregory.net/rapid"
 
-	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/ledger"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
-
-const reader = "w.LOGS_0"
-
-func (q *queue) takeOver(l *stream.Ledger) stream.Position {
-	q.tb.Helper()
-	p, err := l.TakeOver(q.ctx(), reader)
-	if err != nil {
-		q.tb.Fatal(err)
-	}
-	return p
-}
-
-func (q *queue) bucket() jetstream.KeyValue {
-	q.tb.Helper()
-	kv, err := q.js.KeyValue(q.ctx(), "LEDGER")
-	if err != nil {
-		q.tb.Fatal(err)
-	}
-	return kv
-}
 
 func TestLedgerCarriesAnIntentFromOneOwnerToTheNext(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	l := q.open(stream.Config{Shards: 1}).Ledger()
+	l := q.ledger()
 	p := q.takeOver(l)
 	if p.Epoch != 1 || p.Committed != 0 || p.Intent != nil {
 		t.Fatalf("a new ledger gave %+v", p)
 	}
-	p, err := l.Intend(q.ctx(), reader, p, stream.Intent{From: 1, To: 10, Hash: "abc"})
+	p, err := l.Intend(q.Ctx(), reader, p, ledger.Intent{From: 1, To: 10, Hash: "abc"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,14 +36,14 @@ func TestLedgerCarriesAnIntentFromOneOwnerToTheNext(t *testing.T) {
 	if next.Epoch != 2 || next.Intent == nil || next.Intent.From != 1 || next.Intent.To != 10 || next.Intent.Hash != "abc" {
 		t.Fatalf("the next owner got %+v", next)
 	}
-	if _, err := l.Commit(q.ctx(), reader, p, 10); !errors.Is(err, stream.ErrFenced) {
+	if _, err := l.Commit(q.Ctx(), reader, p, 10, time.Time{}); !errors.Is(err, ledger.ErrFenced) {
 		t.Errorf("the owner before got %v, want ErrFenced", err)
 	}
-	if next, err = l.Commit(q.ctx(), reader, next, 10); err != nil || next.Committed != 10 || next.Intent != nil {
+	if next, err = l.Commit(q.Ctx(), reader, next, 10, time.Time{}); err != nil || next.Committed != 10 || next.Intent != nil {
 		t.Errorf("got %+v, %v", next, err)
 	}
-	ctx := q.ctx()
-	positions, err := answered(ctx, func() (map[string]stream.Position, error) { return l.Positions(ctx) })
+	ctx := q.Ctx()
+	positions, err := streamtest.Answered(ctx, func() (map[string]ledger.Position, error) { return l.Positions(ctx) })
 	if got := positions[reader]; err != nil || len(positions) != 1 || got.Committed != 10 || got.Epoch != 2 {
 		t.Errorf("positions are %+v, %v", positions, err)
 	}
@@ -71,11 +52,11 @@ func TestLedgerCarriesAnIntentFromOneOwnerToTheNext(t *testing.T) {
 func TestLedgerKeepsTheWholeIntentAndWhenItWasCommitted(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	l := q.open(stream.Config{Shards: 1}).Ledger()
-	in := stream.Intent{
+	l := q.ledger()
+	in := ledger.Intent{
 		From: 1, To: 10, ReceivedMin: 5, ReceivedMax: 7, Want: map[string]uint64{"20261121": 3}, Hash: "abc", Attempt: 2, Schema: 1, Dead: "incorrect_data",
 	}
-	if _, err := l.Intend(q.ctx(), reader, q.takeOver(l), in); err != nil {
+	if _, err := l.Intend(q.Ctx(), reader, q.takeOver(l), in); err != nil {
 		t.Fatal(err)
 	}
 	p := q.takeOver(l)
@@ -83,12 +64,12 @@ func TestLedgerKeepsTheWholeIntentAndWhenItWasCommitted(t *testing.T) {
 		t.Errorf("got the intent %+v, want %+v", got, in)
 	}
 	in.Attempt = 3
-	p, err := l.Intend(q.ctx(), reader, p, in) // in place of itself
+	p, err := l.Intend(q.Ctx(), reader, p, in) // in place of itself
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := time.Unix(1_800_000_000, 123)
-	if _, err := l.CommitAt(q.ctx(), reader, p, 10, at); err != nil {
+	if _, err := l.Commit(q.Ctx(), reader, p, 10, at); err != nil {
 		t.Fatal(err)
 	}
 	if p = q.takeOver(l); p.Intent != nil || !p.CommittedAt.Equal(at) {
@@ -99,32 +80,32 @@ func TestLedgerKeepsTheWholeIntentAndWhenItWasCommitted(t *testing.T) {
 func TestLedgerRefusesStepsThatSkipOrGoBack(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	l := q.open(stream.Config{Shards: 1}).Ledger()
+	l := q.ledger()
 	p := q.takeOver(l)
-	p, err := l.Commit(q.ctx(), reader, p, 10)
+	p, err := l.Commit(q.Ctx(), reader, p, 10, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, in := range []stream.Intent{{From: 12, To: 20}, {From: 10, To: 20}, {From: 11, To: 10}} {
-		if _, err := l.Intend(q.ctx(), reader, p, in); err == nil {
+	for _, in := range []ledger.Intent{{From: 12, To: 20}, {From: 10, To: 20}, {From: 11, To: 10}} {
+		if _, err := l.Intend(q.Ctx(), reader, p, in); err == nil {
 			t.Errorf("intent %+v after 10 was accepted", in)
 		}
 	}
-	if p, err = l.Intend(q.ctx(), reader, p, stream.Intent{From: 11, To: 20}); err != nil {
+	if p, err = l.Intend(q.Ctx(), reader, p, ledger.Intent{From: 11, To: 20}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Intend(q.ctx(), reader, p, stream.Intent{From: 11, To: 21}); err == nil {
+	if _, err := l.Intend(q.Ctx(), reader, p, ledger.Intent{From: 11, To: 21}); err == nil {
 		t.Error("an unfinished intent was widened")
 	}
-	if p, err = l.Intend(q.ctx(), reader, p, stream.Intent{From: 11, To: 15}); err != nil {
+	if p, err = l.Intend(q.Ctx(), reader, p, ledger.Intent{From: 11, To: 15}); err != nil {
 		t.Errorf("an unfinished intent could not be halved: %v", err)
 	}
 	for _, to := range []uint64{9, 14, 16} {
-		if _, err := l.Commit(q.ctx(), reader, p, to); err == nil {
+		if _, err := l.Commit(q.Ctx(), reader, p, to, time.Time{}); err == nil {
 			t.Errorf("commit %d was accepted with an intent up to 15", to)
 		}
 	}
-	if _, err := l.Commit(q.ctx(), reader, stream.Position{}, 1); err == nil {
+	if _, err := l.Commit(q.Ctx(), reader, ledger.Position{}, 1, time.Time{}); err == nil {
 		t.Error("a commit without a take-over was accepted")
 	}
 }
@@ -133,7 +114,10 @@ func TestLedgerOfManyOwnersLetsOneStepThroughAtATime(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	var unanswered lineCount
-	l := q.open(stream.Config{Shards: 1, Logger: slog.New(slog.NewTextHandler(&unanswered, &slog.HandlerOptions{Level: slog.LevelDebug}))}).Ledger()
+	l, err := ledger.Open(q.Ctx(), q.JS, 1, slog.New(slog.NewTextHandler(&unanswered, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	if err != nil {
+		t.Fatal(err)
+	}
 	const owners, steps = 8, 15
 	var committed atomic.Uint64
 	epochs := make(chan uint64, owners*steps)
@@ -141,15 +125,15 @@ func TestLedgerOfManyOwnersLetsOneStepThroughAtATime(t *testing.T) {
 	for range owners {
 		running.Go(func() {
 			for range steps {
-				p, err := l.TakeOver(q.ctx(), reader)
+				p, err := l.TakeOver(q.Ctx(), reader)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				epochs <- p.Epoch
-				if _, err = l.Commit(q.ctx(), reader, p, p.Committed+1); err == nil {
+				if _, err = l.Commit(q.Ctx(), reader, p, p.Committed+1, time.Time{}); err == nil {
 					committed.Add(1)
-				} else if !errors.Is(err, stream.ErrFenced) {
+				} else if !errors.Is(err, ledger.ErrFenced) {
 					t.Error(err)
 				}
 			}
@@ -179,7 +163,7 @@ func TestLedgerOfManyOwnersLetsOneStepThroughAtATime(t *testing.T) {
 type lineCount struct{ n atomic.Uint64 }
 
 func (c *lineCount) Write(line []byte) (int, error) {
-	if bytes.Contains(line, []byte("ledger swap not answered")) {
+	if bytes.Contains(line, []byte("ledger did not answer")) {
 		c.n.Add(1)
 	}
 	return len(line), nil
@@ -190,38 +174,38 @@ func (c *lineCount) Write(line []byte) (int, error) {
 func TestLedgerFollowsItsModel(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	l := q.open(stream.Config{Shards: 1}).Ledger()
+	l := q.ledger()
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
 		key := fmt.Sprintf("w.RUN_%d", run)
-		held := make([]stream.Position, 3)
-		var model stream.Position
+		held := make([]ledger.Position, 3)
+		var model ledger.Position
 		owner := -1
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			who := rapid.IntRange(0, 2).Draw(rt, "who")
-			var next stream.Position
+			var next ledger.Position
 			var err error
 			verb := rapid.SampledFrom([]string{"take", "intend", "commit"}).Draw(rt, "verb")
 			switch {
 			case verb == "take":
-				next, err = l.TakeOver(q.ctx(), key)
+				next, err = l.TakeOver(q.Ctx(), key)
 				model.Epoch++
 				owner = who
 			case held[who].Epoch == 0 || verb == "commit" && held[who].Intent == nil || verb == "intend" && held[who].Intent != nil:
 				continue
 			case verb == "intend":
-				in := stream.Intent{From: held[who].Committed + 1, To: held[who].Committed + 5}
-				if next, err = l.Intend(q.ctx(), key, held[who], in); who == owner {
+				in := ledger.Intent{From: held[who].Committed + 1, To: held[who].Committed + 5}
+				if next, err = l.Intend(q.Ctx(), key, held[who], in); who == owner {
 					model.Intent = &in
 				}
 			default:
-				if next, err = l.Commit(q.ctx(), key, held[who], held[who].Intent.To); who == owner {
+				if next, err = l.Commit(q.Ctx(), key, held[who], held[who].Intent.To, time.Time{}); who == owner {
 					model.Committed, model.Intent = model.Committed+5, nil
 				}
 			}
 			if who != owner {
-				if !errors.Is(err, stream.ErrFenced) {
+				if !errors.Is(err, ledger.ErrFenced) {
 					rt.Fatalf("%s by an owner of before: %v", verb, err)
 				}
 				continue
@@ -237,25 +221,24 @@ func TestLedgerFollowsItsModel(t *testing.T) {
 func TestLedgerSettlesASwapWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	q.open(stream.Config{Shards: 1})
-	between := newProxy(t, q.server.Addr())
-	l := q.openThrough(between, stream.Config{}).Ledger()
+	between := streamtest.NewProxy(t, q.Server.Addr())
+	l := q.ledgerOn(q.ConnectThrough(between))
 	p := q.takeOver(l)
-	between.mute()
+	between.Mute()
 	done := make(chan error, 1)
 	go func() {
-		next, err := l.Commit(q.ctx(), reader, p, 7)
+		next, err := l.Commit(q.Ctx(), reader, p, 7, time.Time{})
 		if err == nil {
-			_, err = l.Commit(q.ctx(), reader, next, 8) // its revision is good
+			_, err = l.Commit(q.Ctx(), reader, next, 8, time.Time{}) // its revision is good
 		}
 		done <- err
 	}()
 	kv := q.bucket()
-	waitFor(t, q, "the swap to land", func() bool {
-		entry, err := kv.Get(q.ctx(), reader)
+	q.WaitFor("the swap to land", func() bool {
+		entry, err := kv.Get(q.Ctx(), reader)
 		return err == nil && strings.Contains(string(entry.Value()), `"committed":7`)
 	})
-	between.cut()
+	between.Cut()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -264,20 +247,20 @@ func TestLedgerSettlesASwapWhoseAnswerWasLost(t *testing.T) {
 func TestLedgerWaitsForTheQueue(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	l := q.open(stream.Config{Shards: 1}).Ledger()
+	l := q.ledger()
 	p := q.takeOver(l)
-	q.stop()
-	ctx, cancel := context.WithTimeout(q.ctx(), 100*time.Millisecond)
+	q.Stop()
+	ctx, cancel := context.WithTimeout(q.Ctx(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := l.Commit(ctx, reader, p, 1); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := l.Commit(ctx, reader, p, 1, time.Time{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the context's error", err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := l.Commit(q.ctx(), reader, p, 1)
+		_, err := l.Commit(q.Ctx(), reader, p, 1, time.Time{})
 		done <- err
 	}()
-	q.start()
+	q.Start()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -286,9 +269,9 @@ func TestLedgerWaitsForTheQueue(t *testing.T) {
 func TestLedgerKeepsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	l := q.open(stream.Config{Shards: 1}).Ledger()
+	l := q.ledger()
 	const newer = `{"epoch":4,"committed":10,"owner":"x","lease":{"until":5},"intent":{"from":11,"to":20,"hash":"h","want":{"2026-11-21":3}}}`
-	if _, err := q.bucket().Put(q.ctx(), reader, []byte(newer)); err != nil {
+	if _, err := q.bucket().Put(q.Ctx(), reader, []byte(newer)); err != nil {
 		t.Fatal(err)
 	}
 	p := q.takeOver(l)
@@ -299,7 +282,7 @@ func TestLedgerKeepsWhatItDoesNotKnow(t *testing.T) {
 	}
 	decode := func() {
 		t.Helper()
-		entry, err := q.bucket().Get(q.ctx(), reader)
+		entry, err := q.bucket().Get(q.Ctx(), reader)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +294,7 @@ func TestLedgerKeepsWhatItDoesNotKnow(t *testing.T) {
 	if decode(); have.Epoch != 5 || have.Lease["until"] != 5 || have.Intent.Want["2026-11-21"] != 3 {
 		t.Errorf("after the take-over: %+v", have)
 	}
-	if _, err := l.Commit(q.ctx(), reader, p, 20); err != nil {
+	if _, err := l.Commit(q.Ctx(), reader, p, 20, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if decode(); have.Lease["until"] != 5 || have.Intent.Want != nil {
@@ -322,23 +305,23 @@ func TestLedgerKeepsWhatItDoesNotKnow(t *testing.T) {
 func TestLedgerTellsABadOrDeletedEntry(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	l := q.open(stream.Config{Shards: 1}).Ledger()
-	if _, err := q.bucket().Put(q.ctx(), "w.BAD", []byte("not json")); err != nil {
+	l := q.ledger()
+	if _, err := q.bucket().Put(q.Ctx(), "w.BAD", []byte("not json")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.TakeOver(q.ctx(), "w.BAD"); err == nil || !strings.Contains(err.Error(), "w.BAD") {
+	if _, err := l.TakeOver(q.Ctx(), "w.BAD"); err == nil || !strings.Contains(err.Error(), "w.BAD") {
 		t.Errorf("a bad entry: %v", err)
 	}
-	if _, err := l.TakeOver(q.ctx(), "not a key"); !errors.Is(err, jetstream.ErrInvalidKey) {
+	if _, err := l.TakeOver(q.Ctx(), "not a key"); !errors.Is(err, jetstream.ErrInvalidKey) {
 		t.Errorf("a bad key: %v", err)
 	}
 	p := q.takeOver(l)
-	if err := q.bucket().Delete(q.ctx(), reader); err != nil {
+	if err := q.bucket().Delete(q.Ctx(), reader); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []func() error{
-		func() error { _, err := l.Commit(q.ctx(), reader, p, 1); return err },
-		func() error { _, err := l.TakeOver(q.ctx(), reader); return err },
+		func() error { _, err := l.Commit(q.Ctx(), reader, p, 1, time.Time{}); return err },
+		func() error { _, err := l.TakeOver(q.Ctx(), reader); return err },
 	} {
 		if err := step(); err == nil || !strings.Contains(err.Error(), "deleted") {
 			t.Errorf("a deleted key: %v", err)

@@ -1,35 +1,41 @@
-package stream_test
+package ledger_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
 // written is a queue of one shard with ten logs, all of them committed.
 func written(t *testing.T) (*queue, *stream.Topology) {
 	t.Helper()
 	q := newQueue(t)
-	topology := q.open(stream.Config{Shards: 1})
-	q.fill(q.publisher(topology, stream.PublisherConfig{}), 10)
-	q.commit(topology, "LOGS_0", 10)
+	topology := q.Open(stream.Config{Shards: 1})
+	p := streamtest.Publisher(t, topology, stream.PublisherConfig{})
+	for range 10 {
+		if _, err := p.Publish(q.Ctx(), stream.Message{Kind: record.KindLog, Project: "shop", Parts: [][]byte{[]byte("x")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.commit("LOGS_0", 10)
 	return q, topology
 }
 
 // rewind is Rewind at a time, which may be broken off and called again.
-func (q *queue) rewind(topology *stream.Topology, newest stream.Stored, now time.Time) (moved []stream.Rewound, err error) {
-	ctx := q.ctx()
-	err = done(ctx, func() error {
-		some, err := topology.RewindAt(ctx, newest, now)
+func (q *queue) rewind(topology *stream.Topology, newest stream.Stored, now time.Time) (moved []ledger.Rewound, err error) {
+	ctx := q.Ctx()
+	err = streamtest.Done(ctx, func() error {
+		some, err := q.ledger().RewindAt(ctx, topology, newest, now)
 		moved = append(moved, some...)
 		return err
 	})
@@ -54,9 +60,9 @@ func TestRewindHasStoredAgainWhatTheTablesLack(t *testing.T) {
 			t.Parallel()
 			q, topology := written(t)
 			if c.purged > 0 {
-				logs, err := q.js.Stream(q.ctx(), "LOGS_0")
+				logs, err := q.JS.Stream(q.Ctx(), "LOGS_0")
 				if err == nil {
-					err = logs.Purge(q.ctx(), jetstream.WithPurgeSequence(c.purged+1))
+					err = logs.Purge(q.Ctx(), jetstream.WithPurgeSequence(c.purged+1))
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -66,7 +72,7 @@ func TestRewindHasStoredAgainWhatTheTablesLack(t *testing.T) {
 			if err != nil || fmt.Sprint(got) != c.want {
 				t.Fatalf("got %v, %v, want %s", got, err, c.want)
 			}
-			if p := q.takeOver(topology.Ledger()); p.Committed != c.committed {
+			if p := q.takeOver(q.ledger()); p.Committed != c.committed {
 				t.Errorf("the writer goes on after %d, want %d", p.Committed, c.committed)
 			}
 			again, err := q.rewind(topology, tables{"LOGS_0": c.row}.last, time.Now())
@@ -82,13 +88,13 @@ func TestRewindHasStoredAgainWhatTheTablesLack(t *testing.T) {
 func TestRewindWaitsForInsertsThatAreOnTheirWay(t *testing.T) {
 	t.Parallel()
 	q, topology := written(t)
-	l := topology.Ledger()
+	l := q.ledger()
 	before := q.takeOver(l)
-	if _, err := l.Intend(q.ctx(), reader, before, stream.Intent{From: 11, To: 12, Hash: "x"}); err != nil {
+	if _, err := l.Intend(q.Ctx(), reader, before, ledger.Intent{From: 11, To: 12, Hash: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	have := tables{"LOGS_0": 4}
-	if got, err := q.rewind(topology, have.last, time.Now()); err == nil || !strings.Contains(err.Error(), "LOGS_0 may be on its way") {
+	if got, err := q.rewind(topology, have.last, time.Now()); err == nil || !strings.Contains(err.Error(), "LOGS_0: an insert may still become visible") {
 		t.Errorf("right after the intent: %v, %v", got, err)
 	}
 	got, err := q.rewind(topology, have.last, time.Now().Add(2*time.Minute))
@@ -98,28 +104,8 @@ func TestRewindWaitsForInsertsThatAreOnTheirWay(t *testing.T) {
 	if p := q.takeOver(l); p.Committed != 4 || p.Intent != nil {
 		t.Errorf("the writer goes on after %d with the intent %v", p.Committed, p.Intent)
 	}
-	if _, err := l.Commit(q.ctx(), reader, before, 10); !errors.Is(err, stream.ErrFenced) {
+	if _, err := l.Commit(q.Ctx(), reader, before, 10, time.Time{}); !errors.Is(err, ledger.ErrFenced) {
 		t.Errorf("the writer of before got %v, want ErrFenced", err)
-	}
-}
-
-func TestRewindRefusesWhileAWriterRuns(t *testing.T) {
-	t.Parallel()
-	q, topology := written(t)
-	ctx, stop := context.WithCancel(t.Context())
-	presence := stream.NewPresence(q.js, stream.Member{Name: "writer"}, func(context.Context) error { return nil }, 1, slog.New(slog.DiscardHandler))
-	ended := make(chan error, 1) // one: Run returns once
-	go func() { ended <- presence.Run(ctx) }()
-	q.members(stream.NewOverview(q.js), 1)
-	if got, err := q.rewind(topology, tables{}.last, time.Now()); err == nil || !strings.Contains(err.Error(), "writer runs") {
-		t.Errorf("got %v, %v", got, err)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if p := q.takeOver(topology.Ledger()); p.Committed != 10 {
-		t.Errorf("the ledger was moved to %d", p.Committed)
 	}
 }
 
@@ -128,7 +114,7 @@ func TestRewindMovesNothingWhereNobodyKnowsWhatIsStored(t *testing.T) {
 	q, topology := written(t)
 	away := errors.New("no answer")
 	_, err := q.rewind(topology, func(context.Context, record.Kind, int, uint64) (uint64, error) { return 0, away }, time.Now())
-	if p := q.takeOver(topology.Ledger()); !errors.Is(err, away) || p.Committed != 10 {
+	if p := q.takeOver(q.ledger()); !errors.Is(err, away) || p.Committed != 10 {
 		t.Errorf("got %v, and the ledger is at %d", err, p.Committed)
 	}
 }
