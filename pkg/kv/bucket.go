@@ -197,7 +197,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (Entry, error) {
 // Create writes a key that does not exist and returns its revision. It fails
 // with ErrExists where the key is there.
 func (b *Bucket) Create(ctx context.Context, key string, value any) (uint64, error) {
-	return b.write(ctx, "create", key, value, func(document []byte) (uint64, error) {
+	return b.write(ctx, "create", key, value, 0, func(document []byte) (uint64, error) {
 		return b.kv.Create(ctx, key, document)
 	})
 }
@@ -206,7 +206,7 @@ func (b *Bucket) Create(ctx context.Context, key string, value any) (uint64, err
 // revision. It fails with ErrChanged where it does not. Revision 0 stands for a
 // key that was never written, nor deleted.
 func (b *Bucket) Update(ctx context.Context, key string, value any, revision uint64) (uint64, error) {
-	return b.write(ctx, "update", key, value, func(document []byte) (uint64, error) {
+	return b.write(ctx, "update", key, value, revision, func(document []byte) (uint64, error) {
 		return b.kv.Update(ctx, key, document, revision)
 	})
 }
@@ -225,7 +225,7 @@ func (b *Bucket) Swap(ctx context.Context, key string, value any, revision uint6
 // was. It also means that documents of different writers must differ (by a
 // random ID, an owner, a time in nanoseconds), unless it makes no difference
 // which of them wrote.
-func (b *Bucket) write(ctx context.Context, verb, key string, value any, send func(document []byte) (uint64, error)) (uint64, error) {
+func (b *Bucket) write(ctx context.Context, verb, key string, value any, base uint64, send func(document []byte) (uint64, error)) (uint64, error) {
 	document, err := json.Marshal(value)
 	if err != nil {
 		return 0, fmt.Errorf("%s %s in bucket %s: %w", verb, key, b.name, err)
@@ -239,13 +239,18 @@ func (b *Bucket) write(ctx context.Context, verb, key string, value any, send fu
 	}
 	confirm, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 	defer cancel()
-	if entry, err := b.Get(confirm, key); err == nil && bytes.Equal(entry.Value, document) {
+	entry, readErr := b.Get(confirm, key)
+	if readErr == nil && bytes.Equal(entry.Value, document) {
 		return entry.Revision, nil
 	}
+	// Only a newer revision, or none, proves that another writer was faster. A read
+	// that failed, or that a deposed leader answered, may hide an earlier call of
+	// this writer.
+	proven := errors.Is(readErr, ErrNotFound) || readErr == nil && entry.Revision > base
 	switch {
-	case errors.Is(err, jetstream.ErrKeyRevisionMismatch):
+	case proven && errors.Is(err, jetstream.ErrKeyRevisionMismatch):
 		return 0, fmt.Errorf("%s %s in bucket %s: %w", verb, key, b.name, ErrChanged)
-	case errors.Is(err, jetstream.ErrKeyExists):
+	case proven && errors.Is(err, jetstream.ErrKeyExists):
 		return 0, fmt.Errorf("%s %s in bucket %s: %w", verb, key, b.name, ErrExists)
 	}
 	return 0, b.failed(verb, key, err)

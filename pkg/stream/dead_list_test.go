@@ -92,6 +92,7 @@ func TestListOfLettersIsEmptyBeforeAQueueIsMade(t *testing.T) {
 func TestListOfLettersBoundsItsPage(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
+	q.Open(stream.Config{Shards: 1})
 	letters := q.letters()
 	for _, limit := range []int{-1, 0, stream.MaxLetterPage + 1} {
 		if _, err := q.list(letters, 0, limit); err == nil {
@@ -106,6 +107,7 @@ func TestListOfLettersBoundsItsPage(t *testing.T) {
 func TestLettersOfALostQueueAreUnavailable(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
+	q.Open(stream.Config{Shards: 1})
 	letters := q.letters()
 	q.NC.Close()
 	if _, err := q.list(letters, 0, 1); !errors.Is(err, stream.ErrUnavailable) {
@@ -119,6 +121,7 @@ func TestLettersOfALostQueueAreUnavailable(t *testing.T) {
 func TestLetterThatSomethingElseWroteIsShown(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
+	q.Open(stream.Config{Shards: 1})
 	letters := q.letters()
 	before := time.Now().Add(-time.Second)
 	m := &nats.Msg{Subject: "dead.strange", Data: []byte("?"), Header: nats.Header{stream.HeaderSeq: {"-1"}, stream.HeaderReason: {"a\tb"}}}

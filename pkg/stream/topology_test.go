@@ -20,7 +20,7 @@ func TestOpenCreatesStreamsThatNeitherDropNorForget(t *testing.T) {
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 2, MaxBytes: 64 << 20})
 
-	want := []string{"DEAD", "EVENTS_0", "EVENTS_1", "KV_LEDGER", "LOGS_0", "LOGS_1"}
+	want := []string{"DEAD", "EVENTS_0", "EVENTS_1", "LOGS_0", "LOGS_1"}
 	var have []string
 	for name := range q.JS.StreamNames(q.Ctx()).Name() {
 		have = append(have, name)
