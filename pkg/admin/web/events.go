@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -18,7 +17,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// eventsView is the feed of a project's events.
+// eventsView is the list of a project's events.
 type eventsView struct {
 	Path, API string
 	Query     string
@@ -29,24 +28,24 @@ type eventsView struct {
 	Fault     *logFault
 	Channels  []channelRow
 	All       int
-	Capped    bool // there are more events than were counted
+	Capped    bool // there are more events than All
 	Days      []eventDay
 	Older     string
 	Detail    *eventDetail
-	Rules     string // where alerts are set
+	Rules     string // the address of the alerts
 	Problem   string
-	Newest    string // the id of the newest event, for the script
+	Newest    string // the ID of the newest event, for the script
 }
 
-// channelRow is a channel with how many of the newest events it has.
+// channelRow is a channel with the number of its events among the newest.
 type channelRow struct {
 	Name, Path string
 	Count      int
 	Current    bool
-	Latest     int64 // milliseconds, of its newest event
+	Latest     int64 // time of its newest event, Unix milliseconds
 }
 
-// eventDay is the events of a day, the newest first.
+// eventDay is the events of a day, newest first.
 type eventDay struct {
 	Name   string
 	Events []eventRow
@@ -62,19 +61,20 @@ type eventRow struct {
 	Open                    bool
 }
 
-// deliveryChip is how far the event's notification has come.
+// deliveryChip is the state of the event's notification.
 type deliveryChip struct {
 	State, Icon, Text string // State: ok, warn, error or none
 }
 
-// eventDetail is one event with all that is known of it.
+// eventDetail is one event with all its fields and the history of its
+// notification.
 type eventDetail struct {
 	eventRow
 	Fields []rowField
 	Steps  []deliveryStep
-	Logs   string // the logs around it
+	Logs   string // the address of the logs around it
 	Close  string
-	Asked  bool // it asked for a notification
+	Asked  bool // the event asked for a notification
 	Fault  string
 }
 
@@ -89,7 +89,7 @@ const (
 	countedEvents  = 1000
 	countedSince   = 30 * 24 * time.Hour
 	eventTagsShown = 8
-	aroundEvent    = 150 * time.Second
+	aroundEvent    = 150 * time.Second // of logs, before and after it
 )
 
 // eventsPage shows a project's events.
@@ -116,16 +116,13 @@ func (p *Pages) eventsPage(r *request) error {
 	defer cancel()
 	var group sync.WaitGroup
 	defer group.Wait()
-	channels := askLater(&group, func() (clickhouse.EventPage, error) {
+	channels := start(&group, func() (clickhouse.EventPage, error) {
 		return p.service.Events(ctx, r.project, clickhouse.EventQuery{From: now.Add(-countedSince), Limit: countedEvents})
 	})
 	if v.Fault == nil {
-		err = v.read(ctx, p, r, filter, now)
-	} else {
-		err = nil
-	}
-	if err != nil {
-		return err
+		if err := v.read(ctx, p, r, filter, now); err != nil {
+			return err
+		}
 	}
 	counted, err := channels.wait()
 	if err != nil {
@@ -135,7 +132,7 @@ func (p *Pages) eventsPage(r *request) error {
 	return r.renderStatus(status, "events", view{Title: "Events · " + r.project.Name, Tab: "events", Body: v})
 }
 
-// address is the page with changes.
+// address returns the page with another channel, open event and cursor.
 func (v *eventsView) address(channel, event, cursor string) string {
 	values := url.Values{}
 	for key, value := range map[string]string{"q": v.Query, "channel": channel, "event": event, "cursor": cursor} {
@@ -149,16 +146,12 @@ func (v *eventsView) address(channel, event, cursor string) string {
 	return v.Path + "?" + values.Encode()
 }
 
-// read reads the feed, how far the notifications are, and the open event.
+// read reads the events, the states of their notifications, and the open event.
 func (v *eventsView) read(ctx context.Context, p *Pages, r *request, filter query.Query, now time.Time) error {
-	cursor := cutText(r.QueryParam("cursor"), maxPosition)
+	cursor := cutText(r.QueryParam("cursor"), maxCursor)
 	page, err := p.service.Events(ctx, r.project, clickhouse.EventQuery{Filter: filter, Limit: eventsPerPage, Cursor: cursor})
-	var invalid *clickhouse.InvalidError
-	if errors.As(err, &invalid) {
-		return errGone
-	}
 	if err != nil {
-		return err
+		return goneIfInvalid(err)
 	}
 	if v.Channel != "" {
 		v.Title = printable(v.Channel)
@@ -186,7 +179,7 @@ func (v *eventsView) read(ctx context.Context, p *Pages, r *request, filter quer
 	return err
 }
 
-// row is an event of the feed.
+// row returns an event of the list.
 func (v *eventsView) row(e clickhouse.StoredEvent, chips map[string]*deliveryChip, open string) eventRow {
 	id := e.ID.String()
 	row := eventRow{
@@ -206,7 +199,7 @@ func (v *eventsView) row(e clickhouse.StoredEvent, chips map[string]*deliveryChi
 	return row
 }
 
-// iconText is an event's emoji; a short code is shown as its first letter.
+// iconText returns an event's emoji, or the first letter of a short code.
 func iconText(icon string) string {
 	icon = strings.Trim(printable(icon), ": ")
 	characters := []rune(icon)
@@ -219,7 +212,7 @@ func iconText(icon string) string {
 	return string(characters[:min(len(characters), 8)])
 }
 
-// dayName is a day as people call it.
+// dayName returns a day as people call it.
 func dayName(t, now time.Time) string {
 	t = t.UTC()
 	day := t.Format("Monday, 2 January")
@@ -234,8 +227,8 @@ func dayName(t, now time.Time) string {
 	return day
 }
 
-// deliveriesOf are the chips of the events' notifications. Where they cannot be
-// read the feed is shown without them.
+// deliveriesOf returns the chips of the events' notifications by ID. If they
+// cannot be read, the page is shown without them.
 func (p *Pages) deliveriesOf(ctx context.Context, r *request, events []clickhouse.StoredEvent, now time.Time) map[string]*deliveryChip {
 	chips := map[string]*deliveryChip{}
 	if !slices.ContainsFunc(events, func(e clickhouse.StoredEvent) bool { return e.Notify }) {
@@ -252,7 +245,7 @@ func (p *Pages) deliveriesOf(ctx context.Context, r *request, events []clickhous
 	return chips
 }
 
-// chipOf is a notification's state in a few words.
+// chipOf returns a notification's state in a few words.
 func chipOf(d clickhouse.Delivery, now time.Time) *deliveryChip {
 	to := formatName(d.Format)
 	if d.Format == "" {
@@ -262,16 +255,16 @@ func chipOf(d clickhouse.Delivery, now time.Time) *deliveryChip {
 	case "delivered":
 		return &deliveryChip{"ok", "check", to + ", " + since(d.Changed, now)}
 	case "attempt":
-		return &deliveryChip{"warn", "retry", fmt.Sprintf("%s, trying again after %s", to, plural(d.Attempts, "attempt"))}
+		return &deliveryChip{"warn", "retry", fmt.Sprintf("%s, retrying after %s", to, plural(d.Attempts, "attempt"))}
 	case "failed":
-		return &deliveryChip{"error", "close", fmt.Sprintf("%s, gave up after %d", to, d.Attempts)}
+		return &deliveryChip{"error", "close", fmt.Sprintf("%s, failed after %s", to, plural(d.Attempts, "attempt"))}
 	case "coalesced":
 		return &deliveryChip{"none", "clock", to + ", in a digest"}
 	}
 	return &deliveryChip{"none", "clock", to + ", waiting"}
 }
 
-// count lists the channels with how many of the newest events each has.
+// count lists the channels, with the number of their events among the newest.
 func (v *eventsView) count(page clickhouse.EventPage) {
 	v.All, v.Capped = len(page.Events), page.Next != ""
 	found := map[string]*channelRow{}
@@ -288,17 +281,14 @@ func (v *eventsView) count(page clickhouse.EventPage) {
 	}
 }
 
-// detail is the open event. It need not be on the page.
+// detail returns the open event. It need not be in the list.
 func (p *Pages) detail(ctx context.Context, r *request, v *eventsView, open string, events []clickhouse.StoredEvent, chips map[string]*deliveryChip) (*eventDetail, error) {
 	at := slices.IndexFunc(events, func(e clickhouse.StoredEvent) bool { return e.ID.String() == open })
 	if at < 0 {
 		if _, err := record.ParseRowID(open); err != nil {
 			return nil, errGone
 		}
-		filter, err := query.Parse(record.KindEvent, "id:"+open)
-		if err != nil {
-			return nil, errGone
-		}
+		filter := query.All(record.KindEvent).Toggle("id", open)
 		page, err := p.service.Events(ctx, r.project, clickhouse.EventQuery{Filter: filter, Limit: 1})
 		if err != nil {
 			return nil, err
@@ -317,7 +307,7 @@ func (p *Pages) detail(ctx context.Context, r *request, v *eventsView, open stri
 	steps, err := p.service.DeliverySteps(ctx, r.project, open)
 	if err != nil {
 		p.logger.Warn("delivery history not shown", "project", r.project.Name, "err", err)
-		d.Fault = "The delivery's history could not be read."
+		d.Fault = "The history of the notification could not be read."
 	}
 	for _, step := range steps {
 		d.Steps = append(d.Steps, stepOf(step))
@@ -325,7 +315,7 @@ func (p *Pages) detail(ctx context.Context, r *request, v *eventsView, open stri
 	return d, nil
 }
 
-// fill lists the event's fields.
+// fill sets the event's fields.
 func (d *eventDetail) fill(e clickhouse.StoredEvent, v *eventsView) {
 	d.Fields = []rowField{
 		{Name: "channel", Value: safeText(e.Channel, nil), In: v.address(e.Channel, "", "")},
@@ -339,13 +329,13 @@ func (d *eventDetail) fill(e clickhouse.StoredEvent, v *eventsView) {
 	d.Fields = append(d.Fields, rowField{Name: "id", Value: safeText(e.ID.String(), nil)})
 }
 
-// stepTitles are the states of a notification for people.
+// stepTitles are the states of a notification in words.
 var stepTitles = map[string]string{
-	"queued": "Waiting to be sent", "attempt": "Attempt %d failed", "delivered": "Delivered", "failed": "Given up after %d", "coalesced": "In a digest with others",
+	"queued": "Waiting to be sent", "attempt": "Attempt %d failed", "delivered": "Delivered", "failed": "Failed after %d attempts", "coalesced": "In a digest with others",
 }
 
-// stepOf is an entry of a notification's history. What the other side answered
-// is shown as text.
+// stepOf returns an entry of a notification's history. The answer of the chat
+// service is shown as text.
 func stepOf(s clickhouse.DeliveryStep) deliveryStep {
 	title := stepTitles[s.State]
 	if strings.Contains(title, "%d") {

@@ -11,14 +11,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/query"
-
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// logsView is the explorer. What is asked of the database comes through
-// methods that wait: the template sends what stands before them.
+// logsView is the explorer. The methods that return what was read from the
+// database wait for it: the template sends the parts before them first.
 type logsView struct {
 	State  logState
 	Path   string // of the explorer, without its state
@@ -26,9 +26,9 @@ type logsView struct {
 	Tokens []token
 	Fault  *logFault
 
-	Label    string // of the range, such as Last 1 hour
-	Span     string // the range itself
-	Short    string // the range for a narrow screen
+	Label    string // of the time range, such as Last 1 hour
+	Span     string // the time range itself
+	Short    string // the time range on a narrow screen
 	Choices  []timeChoice
 	From, To string // of the form for named times
 	Links    logLinks
@@ -37,46 +37,49 @@ type logsView struct {
 	Columns  []shownColumn
 
 	flush  func()
-	rows   *later[rowsView]
-	chart  *later[chartView]
-	facets *later[facetsView]
-	asked  time.Time
+	rows   *future[rowsView]
+	chart  *future[chartView]
+	facets *future[facetsView]
+	began  time.Time
 }
 
-// logLinks are the addresses of what is next to the state.
+// logLinks are the addresses of states that are one click away.
 type logLinks struct {
 	This, Live, Stop, Clear, ClearSel, Zoom, Wider string
 	Earlier, Later, Wrap                           string
 	NDJSON, CSV, Share, Tail                       string
 }
 
-// logFault is why the list could not be asked for.
-type logFault struct {
-	Text     string
-	Position int // in the query, in bytes; -1: it is not the query's
-}
-
-// token is a piece of the query with its colour.
+// token is a piece of the query's coloured copy.
 type token struct {
 	Text, Class string
+}
+
+// shownColumn is a key of the metadata with a column of its own.
+type shownColumn struct {
+	Key, Text string
+}
+
+// filterChip is a link with a term of a query: to the query without the term,
+// or to the lines that have it.
+type filterChip struct {
+	Text, Path string
 }
 
 // logsPage shows a project's logs.
 func (p *Pages) logsPage(r *request) error {
 	now := p.now().UTC()
 	state, fault := readLogState(r.QueryParams(), now)
-	v := p.newLogsView(r, state, now)
+	v := p.newLogsView(r, state, fault, now)
 	status := http.StatusOK
 	if fault != nil {
-		v.Fault, status = fault, http.StatusBadRequest
+		status = http.StatusBadRequest
 	}
-	v.Tokens = paint(state.Query, v.Fault)
-	v.Saved = p.savedOf(r)
 	ctx, cancel := r.querying()
 	defer cancel()
 	var group sync.WaitGroup
 	defer group.Wait()
-	v.ask(ctx, p, r, &group)
+	v.read(ctx, p, r, &group)
 	title := state.Query
 	if title == "" {
 		title = "Logs"
@@ -84,29 +87,34 @@ func (p *Pages) logsPage(r *request) error {
 	return r.stream(status, "logs", view{Title: printable(title) + " · " + r.project.Name, Tab: "logs", Body: v}, &v.flush)
 }
 
-// queryFault returns what is wrong with a query, nil for no error.
+// queryFault returns what is wrong with a query, nil if err is no query.Error.
 func queryFault(err error) *logFault {
 	var bad *query.Error
 	if !errors.As(err, &bad) {
 		return nil
 	}
-	text := bad.Error()
-	return &logFault{Text: strings.ToUpper(text[:1]) + text[1:] + ".", Position: bad.Position}
+	return &logFault{sentence(bad.Error()), bad.Position}
 }
 
-func (p *Pages) newLogsView(r *request, s logState, now time.Time) *logsView {
+// newLogsView returns the view without what is read from the database.
+func (p *Pages) newLogsView(r *request, s logState, fault *logFault, now time.Time) *logsView {
 	root := r.projectPath("/logs")
 	v := &logsView{
-		State: s, Path: root, API: "/api/v1" + r.projectPath(""), Columns: columnsOf(s),
+		State: s, Path: root, API: "/api/v1" + r.projectPath(""), Fault: fault, Tokens: colourQuery(s.Query, fault), Saved: p.savedViews(r),
 		Span: spanText(timeSpan{s.From, s.To}, now), From: s.From.Format("2006-01-02 15:04:05"), To: s.To.Format("2006-01-02 15:04:05"),
-		Label: lengthText(s.To.Sub(s.From)), Short: lengthText(s.To.Sub(s.From)), asked: now,
-		Chips: chipsOf(s, root),
+		Label: lengthText(s.To.Sub(s.From)), Short: lengthText(s.To.Sub(s.From)), began: now,
 	}
 	if s.Last != "" {
 		v.Label, v.Short = lastText(s.Last), s.Last
 	}
-	for _, one := range offered {
-		v.Choices = append(v.Choices, timeChoice{one.text, s.address(root, recent(one.last)), s.Last == one.last})
+	for _, one := range offeredRanges() {
+		v.Choices = append(v.Choices, timeChoice{one.text, s.address(root, withLast(one.last)), s.Last == one.last})
+	}
+	for i, term := range s.Filter.Terms() {
+		v.Chips = append(v.Chips, filterChip{printable(term.String()), s.address(root, withQuery(s.Filter.Without(i)))})
+	}
+	for _, key := range s.Columns {
+		v.Columns = append(v.Columns, shownColumn{key, printable(key)})
 	}
 	v.Links = linksOf(s, root, v.API, now)
 	return v
@@ -114,66 +122,87 @@ func (p *Pages) newLogsView(r *request, s logState, now time.Time) *logsView {
 
 func linksOf(s logState, root, api string, now time.Time) logLinks {
 	length := s.To.Sub(s.From)
+	widerTo := s.To.Add(length / 2)
+	if next := now.Truncate(time.Minute).Add(time.Minute); next.Before(widerTo) {
+		widerTo = next
+	}
 	l := logLinks{
 		This:    s.address(root),
 		Live:    s.address(root, func(s *logState) { s.Live, s.Sel = true, timeSpan{} }),
 		Stop:    s.address(root, func(s *logState) { s.Live = false }),
-		Clear:   s.address(root, asking(query.All(record.KindLog))),
-		Earlier: s.address(root, between(s.From.Add(-length), s.From)),
-		Wider:   s.address(root, between(s.From.Add(-length/2), earlier(s.To.Add(length/2), now.Truncate(time.Minute).Add(time.Minute)))),
+		Clear:   s.address(root, withQuery(query.All(record.KindLog))),
+		Earlier: s.address(root, withTimes(s.From.Add(-length), s.From)),
+		Wider:   s.address(root, withTimes(s.From.Add(-length/2), widerTo)),
 		Wrap:    s.address(root, func(s *logState) { s.Wrap = !s.Wrap }),
 		Share:   s.address(root, func(s *logState) { s.Last, s.Live = "", false }),
+		Tail:    s.address(root + "/tail"),
 	}
-	l.Tail = s.address(root + "/tail")
-	if later := s.To.Add(length); s.To.Before(now) {
-		l.Later = s.address(root, between(s.To, later))
+	if s.To.Before(now) {
+		l.Later = s.address(root, withTimes(s.To, s.To.Add(length)))
 	}
 	if !s.Sel.IsZero() {
 		l.ClearSel = s.address(root, func(s *logState) { s.Sel = timeSpan{} })
-		l.Zoom = s.address(root, between(s.Sel.From, s.Sel.To))
+		l.Zoom = s.address(root, withTimes(s.Sel.From, s.Sel.To))
 	}
 	at := s.shown()
-	ask := url.Values{"q": {s.Query}, "from": {stampOf(at.From)}, "to": {stampOf(at.To)}, "format": {"ndjson"}}
-	l.NDJSON = api + "/logs/export?" + ask.Encode()
-	ask.Set("format", "csv")
-	l.CSV = api + "/logs/export?" + ask.Encode()
+	export := url.Values{"q": {s.Query}, "from": {stampOf(at.From)}, "to": {stampOf(at.To)}, "format": {"ndjson"}}
+	l.NDJSON = api + "/logs/export?" + export.Encode()
+	export.Set("format", "csv")
+	l.CSV = api + "/logs/export?" + export.Encode()
 	return l
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
+// future is a value that is read while the page before it is sent already.
+type future[T any] struct {
+	done  chan struct{} // closed when value and err are set
+	value T
+	err   error
 }
 
-// ask has the questions asked: the list and the chart at once, the facets when
-// the list is there. A bad query asks nothing, a tail only the facets.
-func (v *logsView) ask(ctx context.Context, p *Pages, r *request, group *sync.WaitGroup) {
-	s, found := v.State, r.project
-	bad := v.Fault != nil && v.Fault.Position >= 0
-	v.rows = askLater(group, func() (rowsView, error) {
-		if bad || s.Live {
+// start reads a value in the background; the group waits for it.
+func start[T any](group *sync.WaitGroup, read func() (T, error)) *future[T] {
+	f := &future[T]{done: make(chan struct{})}
+	group.Go(func() {
+		defer close(f.done)
+		f.value, f.err = read()
+	})
+	return f
+}
+
+func (f *future[T]) wait() (T, error) {
+	<-f.done
+	return f.value, f.err
+}
+
+// read starts the reads of the page: the list and the chart together, the facets
+// after the list. With a query that is not valid, or a live tail, it reads only
+// the facets.
+func (v *logsView) read(ctx context.Context, p *Pages, r *request, group *sync.WaitGroup) {
+	s := v.State
+	invalid := v.Fault != nil && v.Fault.Position >= 0
+	v.rows = start(group, func() (rowsView, error) {
+		if invalid || s.Live {
 			return rowsView{}, nil
 		}
 		return p.readRows(ctx, r, s)
 	})
-	v.chart = askLater(group, func() (chartView, error) {
-		if bad || s.Live {
+	v.chart = start(group, func() (chartView, error) {
+		if invalid || s.Live {
 			return chartView{}, nil
 		}
 		return p.readChart(ctx, r, s)
 	})
-	v.facets = askLater(group, func() (facetsView, error) {
-		_, _ = v.rows.wait() // its error is the list's
-		if bad {
+	v.facets = start(group, func() (facetsView, error) {
+		_, _ = v.rows.wait() // the list shows its error
+		s := s
+		if invalid {
 			s.Query = "" // links must not repeat it
 		}
-		return p.readFacets(ctx, found, s, v.Path)
+		return p.readFacets(ctx, r.project, s, v.Path)
 	})
 }
 
-// Flush sends what the page has so far.
+// Flush sends what the page contains so far.
 func (v *logsView) Flush() string {
 	v.flush()
 	return ""
@@ -206,50 +235,24 @@ func (v *logsView) Facets() facetsView {
 	return facets
 }
 
-// Took is how long the answer took so far.
-func (v *logsView) Took() string {
-	return strconv.FormatInt(time.Since(v.asked).Milliseconds(), 10) + " ms"
+// Elapsed returns how long the page has been read.
+func (v *logsView) Elapsed() string {
+	return strconv.FormatInt(time.Since(v.began).Milliseconds(), 10) + " ms"
 }
 
-// problemText is an error as a part of a page tells it.
+// problemText returns an error as a part of a page shows it.
 func problemText(err error) string {
-	found := refusalOf(err)
 	var invalid *clickhouse.InvalidError
 	if errors.As(err, &invalid) {
-		return "The link cannot be followed: " + invalid.Error() + "."
+		return "This link is not valid. " + sentence(invalid.Error())
 	}
+	found := refusalOf(err)
 	return found.Title + ". " + found.Detail
 }
 
-// shownColumn is a key of the metadata with a column of its own.
-type shownColumn struct {
-	Key, Text string
-}
-
-func columnsOf(s logState) []shownColumn {
-	var list []shownColumn
-	for _, key := range s.Columns {
-		list = append(list, shownColumn{key, printable(key)})
-	}
-	return list
-}
-
-// filterChip is a term of the query that a click takes away.
-type filterChip struct {
-	Text, Path string
-}
-
-// chipsOf are the query's terms, for narrow screens.
-func chipsOf(s logState, root string) []filterChip {
-	var chips []filterChip
-	for i, term := range s.Filter.Terms() {
-		chips = append(chips, filterChip{printable(term.String()), s.address(root, asking(s.Filter.Without(i)))})
-	}
-	return chips
-}
-
-// paint cuts the query for its coloured copy; from the fault on it is wrong.
-func paint(text string, fault *logFault) []token {
+// colourQuery splits a query into the pieces of its coloured copy. From the
+// fault on, they are marked as wrong.
+func colourQuery(text string, fault *logFault) []token {
 	var list []token
 	at := 0
 	add := func(to int, class string) {
@@ -269,8 +272,8 @@ func paint(text string, fault *logFault) []token {
 	return list
 }
 
-// editLogs is where clicks on values lead: it edits the query and goes to the
-// explorer. The address says what to do: in, out or text.
+// editLogs edits the query and leads back to the explorer. Links on values lead
+// here; editAddress makes them.
 func (p *Pages) editLogs(r *request) error {
 	values := r.QueryParams()
 	state, _ := readLogState(values, p.now().UTC())
@@ -279,28 +282,74 @@ func (p *Pages) editLogs(r *request) error {
 		return errGone
 	}
 	q := state.Filter
-	switch do := values.Get("do"); {
-	case do == "in" && field != "":
+	switch act := values.Get("do"); {
+	case act == "in" && field != "":
 		q = q.Toggle(field, value)
-	case do == "out" && field != "":
+	case act == "out" && field != "":
 		q = q.ToggleExcluded(field, value)
-	case do == "text" && value != "":
+	case act == "text" && value != "":
 		q = q.AndText(value)
 	}
-	return r.goTo(state.address(r.projectPath("/logs"), asking(q)))
+	return r.goTo(state.address(r.projectPath("/logs"), withQuery(q)))
 }
 
-// isQueryText reports whether a query can hold a text.
+// isQueryText reports whether a query can contain a text.
 func isQueryText(text string) bool {
 	return len(text) <= query.MaxBytes && utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
-// edits is the address that edits the query of a state.
-func (s logState) editAddress(root, do, field, value string) string {
-	s.Cursor, s.Line = "", ""
-	v := s.values()
-	v.Set("do", do)
-	v.Set("field", field)
-	v.Set("value", value)
-	return root + "/edit?" + v.Encode()
+// savedView is a saved view as the menu shows it.
+type savedView struct {
+	ID, Name, Path, Query string
+}
+
+const maxViewName = 60 // characters
+
+// savedViews returns the person's views of the project. If they cannot be read,
+// the page is shown without them.
+func (p *Pages) savedViews(r *request) []savedView {
+	list, err := p.service.Views(r.Request().Context(), r.caller, r.project)
+	if err != nil {
+		p.logger.Warn("saved views not shown", "project", r.project.Name, "err", err)
+		return nil
+	}
+	shown := make([]savedView, len(list))
+	for i, v := range list {
+		state, err := url.ParseQuery(v.State)
+		if err != nil {
+			state = url.Values{} // another version wrote it
+		}
+		shown[i] = savedView{v.ID, v.Name, r.projectPath("/logs") + "?" + state.Encode(), state.Get("q")}
+	}
+	return shown
+}
+
+// saveView saves the state in the form under a name.
+func (p *Pages) saveView(r *request) error {
+	state, fault := readLogState(r.form, p.now().UTC())
+	state.Live, state.Line, state.Cursor = false, "", ""
+	name := strings.TrimSpace(r.form.Get("name"))
+	if name == "" {
+		name = state.Query
+	}
+	if fault != nil && fault.Position >= 0 || name == "" || !utf8.ValidString(name) {
+		return r.goTo(state.address(r.projectPath("/logs")))
+	}
+	if characters := []rune(printable(name)); len(characters) > maxViewName {
+		name = string(characters[:maxViewName])
+	}
+	err := p.service.SaveView(r.Request().Context(), r.caller, r.project, admin.View{Name: printable(name), State: state.values().Encode(), Saved: p.now().UTC()})
+	if err != nil {
+		return err
+	}
+	return r.goTo(state.address(r.projectPath("/logs")))
+}
+
+// deleteView deletes one of the person's views.
+func (p *Pages) deleteView(r *request) error {
+	state, _ := readLogState(r.form, p.now().UTC())
+	if err := p.service.DeleteView(r.Request().Context(), r.caller, r.project, r.form.Get("id")); err != nil {
+		return err
+	}
+	return r.goTo(state.address(r.projectPath("/logs")))
 }

@@ -11,58 +11,59 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 )
 
-// The chart's own units; the browser stretches them.
+// The chart has units of its own, which the browser scales.
 const (
 	chartWidth  = 1180
 	chartHeight = 80
-	chartFloor  = 78 // where bars stand
-	chartRoom   = 72 // the highest bar
+	chartFloor  = 78 // the bottom of the bars
+	chartRoom   = 72 // the height of the highest bar
 )
 
 // chartView is the chart of logs by time and severity.
 type chartView struct {
 	Width, Height int
 	Layers        []chartLayer // the lowest first
-	Dim           []chartLayer // outside of the selection
-	Lost          string       // outlines of the hours that lost something
+	Dim           []chartLayer // bars outside the selection
+	Lost          string       // outlines of the hours in which records were dropped
 	Brush         *chartBrush
 	Legend        []legendEntry
 	Axis          []string
-	Text          string // what a reader of screens is told
+	Text          string // for screen readers
 	Rows          []chartRow
 	Unit          string // per minute
-	From, Step    int64  // milliseconds
+	From, Step    int64  // the first bar and the length of a bar, milliseconds
 	Bars          int
-	Total         uint64 // of the range
-	Selected      uint64 // of the selection
+	Total         uint64 // lines in the time range
+	Selected      uint64 // lines in the selection
 	Narrowed      bool
 	SelText       string
 	LostTotal     uint64
 	Problem       string
 }
 
-// chartLayer is all bars of a severity as one path.
+// chartLayer is all bars of a severity, as one path.
 type chartLayer struct {
 	Level, Path string
 }
 
-// chartBrush is the selection.
+// chartBrush is the frame of the selection.
 type chartBrush struct{ X, Width, End float64 }
 
-// legendEntry is a severity's total.
+// legendEntry is the total of a severity, with the link that adds it to the query
+// or removes it.
 type legendEntry struct {
 	Level, Path string
 	Count       uint64
 	On          bool
 }
 
-// chartRow is a bar as a row of the table.
+// chartRow is a bar as a row of the table for screen readers.
 type chartRow struct {
 	When  string
 	Count uint64
 }
 
-// readChart counts the range, whatever part of it is selected.
+// readChart counts the lines of the time range. The selection does not matter.
 func (p *Pages) readChart(ctx context.Context, r *request, s logState) (chartView, error) {
 	length := s.To.Sub(s.From)
 	width := barWidth(length)
@@ -74,8 +75,8 @@ func (p *Pages) readChart(ctx context.Context, r *request, s logState) (chartVie
 	return drawChart(h, s, r.projectPath("/logs"), p.gapsOf(ctx, r, timeSpan{s.From, s.To})), nil
 }
 
-// levelCounts are a count's levels, the lowest bar first. What has no known
-// severity counts with the least.
+// levelCounts returns the counts of the layers, the lowest first. Lines without a
+// known severity count as debug.
 func levelCounts(c clickhouse.SeverityCounts) []struct {
 	level string
 	n     uint64
@@ -110,7 +111,7 @@ func drawChart(h clickhouse.Histogram, s logState, root string, gaps []gap) char
 	v.Layers, v.Dim = layersOf(inside), layersOf(outside)
 	v.Legend = legendOf(h.Severities, s, root)
 	v.Axis = axisOf(s)
-	v.Text = fmt.Sprintf("Matching lines %s, by severity: %s in all; at most %s, at %s.", v.Unit, formatNumber(h.Total), formatNumber(highest), h.Buckets[at].Time.Format("15:04:05"))
+	v.Text = fmt.Sprintf("Matching lines %s, by severity: %s in total; at most %s, at %s.", v.Unit, formatNumber(h.Total), formatNumber(highest), h.Buckets[at].Time.Format("15:04:05"))
 	v.frame(h, s)
 	v.drawLosses(gaps, s)
 	for _, b := range h.Buckets {
@@ -121,7 +122,7 @@ func drawChart(h clickhouse.Histogram, s logState, root string, gaps []gap) char
 	return v
 }
 
-// drawBar stacks a bucket's severities.
+// drawBar adds the bar of a bucket: its severities on top of each other.
 func drawBar(to map[string]*strings.Builder, b clickhouse.Bucket, x, width, scale float64) {
 	floor := float64(chartFloor)
 	for _, one := range levelCounts(b.Severities) {
@@ -137,7 +138,7 @@ func drawBar(to map[string]*strings.Builder, b clickhouse.Bucket, x, width, scal
 	}
 }
 
-// short writes a coordinate with one decimal at most.
+// short prints a coordinate with at most one decimal.
 func short(f float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
 }
@@ -152,8 +153,8 @@ func layersOf(paths map[string]*strings.Builder) []chartLayer {
 	return list
 }
 
-// legendOf lists the totals, the worst first. A severity that the query leaves
-// out has none.
+// legendOf lists the totals, the most severe first, without severities that no
+// line has.
 func legendOf(c clickhouse.SeverityCounts, s logState, root string) []legendEntry {
 	in, _ := s.Filter.Selected("severity")
 	counts := levelCounts(c)
@@ -167,7 +168,7 @@ func legendOf(c clickhouse.SeverityCounts, s logState, root string) []legendEntr
 	return list
 }
 
-// axisOf names five times, both ends with them.
+// axisOf returns the labels of five times, from the start to the end.
 func axisOf(s logState) []string {
 	form, length := "15:04", s.To.Sub(s.From)
 	switch {
@@ -183,7 +184,7 @@ func axisOf(s logState) []string {
 	return names
 }
 
-// frame counts and frames the selection.
+// frame counts the lines of the selection and draws its frame.
 func (v *chartView) frame(h clickhouse.Histogram, s logState) {
 	if s.Sel.IsZero() {
 		return
@@ -199,14 +200,13 @@ func (v *chartView) frame(h clickhouse.Histogram, s logState) {
 	v.SelText = spanText(s.Sel, s.To) + " · " + lengthText(s.Sel.To.Sub(s.Sel.From))
 }
 
-// place is where a time is in the chart.
+// place returns the position of a time in the chart.
 func (s *logState) place(t time.Time) float64 {
 	share := float64(t.Sub(s.From)) / float64(s.To.Sub(s.From))
 	return math.Round(min(1, max(0, share))*chartWidth*10) / 10
 }
 
-// drawLosses outlines the hours that lost something: losses are counted by the
-// hour.
+// drawLosses outlines the hours in which records were dropped.
 func (v *chartView) drawLosses(gaps []gap, s logState) {
 	var b strings.Builder
 	for _, g := range gaps {

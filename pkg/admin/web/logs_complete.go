@@ -9,31 +9,30 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/query"
-
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// mostCompletions is how many are offered at a time.
-const mostCompletions = 8
+// maxCompletions bounds the suggestions.
+const maxCompletions = 8
 
-// completions is what may stand where somebody types.
+// completions is what can stand where a person types.
 type completions struct {
-	From  int          `json:"from"` // bytes of the query to be replaced
+	From  int          `json:"from"` // bytes of the query to replace
 	To    int          `json:"to"`
 	Head  string       `json:"head"`
 	Items []completion `json:"items"`
 }
 
-// completion is one of them.
+// completion is one suggestion.
 type completion struct {
 	Insert string  `json:"insert"`
 	Label  string  `json:"label"`
 	Note   string  `json:"note,omitempty"`
-	Count  *uint64 `json:"count,omitempty"` // of the lines in this time
-	More   bool    `json:"more"`            // a value follows: it is asked again
+	Count  *uint64 `json:"count,omitempty"` // of lines in the time range
+	More   bool    `json:"more"`            // a value follows, so the script asks again
 }
 
-// completeLogs answers what may stand at the cursor, at, of the query q.
+// completeLogs answers what can stand at the position at, in bytes, of the query.
 func (p *Pages) completeLogs(r *request) error {
 	state, _ := readLogState(r.QueryParams(), p.now().UTC())
 	cursor, err := strconv.Atoi(r.QueryParam("at"))
@@ -52,12 +51,12 @@ func (p *Pages) completeLogs(r *request) error {
 	return r.JSON(http.StatusOK, answer)
 }
 
-// complete fills the answer from what the logs are made of, with the rest of
-// the query applied.
+// complete reads suggestions from the facets of the lines that match the rest of
+// the query.
 func (p *Pages) complete(ctx context.Context, in project.Project, s logState, typed query.Completion, answer *completions) error {
 	filter, err := query.Parse(record.KindLog, typed.Rest)
 	if err != nil {
-		filter = query.Query{} // it is not finished
+		filter = query.Query{} // it is unfinished
 	}
 	at := s.shown()
 	found, err := p.service.Facets(ctx, in, clickhouse.FacetQuery{From: at.From, To: at.To, Filter: filter})
@@ -65,51 +64,30 @@ func (p *Pages) complete(ctx context.Context, in project.Project, s logState, ty
 		return err
 	}
 	if typed.Field == "" {
-		answer.Head = "Fields, and how many lines carry them"
+		answer.Head = "Fields, and how many lines have them"
 		answer.Items = completeFields(found, typed.Prefix)
 		return nil
 	}
-	answer.Head = "Values of " + strings.TrimPrefix(typed.Field, "metadata.") + " in this time, with the rest of the query applied"
-	answer.Items = completeValues(valuesOf(found, typed), typed.Prefix)
-	return nil
-}
-
-// valuesOf are the counted values of the field that is being typed.
-func valuesOf(found clickhouse.Facets, typed query.Completion) []clickhouse.ValueCount {
-	switch typed.Field {
-	case "application":
-		return found.Applications
-	case "severity":
-		return found.Severities
-	case "host":
-		return found.Hosts
-	case "source":
-		return found.Sources
-	}
-	for _, key := range found.Metadata {
-		if "metadata."+key.Key == typed.Field {
-			return key.Values
-		}
-	}
+	answer.Head = "Values of " + strings.TrimPrefix(typed.Field, "metadata.") + " in this time range, in lines that match the rest of the query"
+	answer.Items = completeValues(valuesOf(found, typed.Field), typed.Prefix)
 	return nil
 }
 
 func completeValues(values []clickhouse.ValueCount, prefix string) []completion {
 	list := []completion{}
 	for _, v := range values {
-		if len(list) < mostCompletions && hasPrefix(v.Value, prefix) {
+		if len(list) < maxCompletions && hasPrefix(v.Value, prefix) {
 			list = append(list, completion{Insert: query.PrintValue(v.Value), Label: printable(v.Value), Count: &v.Count})
 		}
 	}
 	return list
 }
 
-// completeFields offers the keys of the metadata that are there, and the own
-// fields.
+// completeFields suggests columns, and the keys of the metadata that lines have.
 func completeFields(found clickhouse.Facets, prefix string) []completion {
 	list := []completion{}
 	add := func(insert, note string, count *uint64) {
-		if len(list) < mostCompletions && hasPrefix(insert, prefix) {
+		if len(list) < maxCompletions && hasPrefix(insert, prefix) {
 			list = append(list, completion{Insert: insert + ":", Label: insert, Note: note, Count: count, More: true})
 		}
 	}
@@ -122,7 +100,7 @@ func completeFields(found clickhouse.Facets, prefix string) []completion {
 	return list
 }
 
-// hasPrefix ignores case.
+// hasPrefix reports whether a text begins with a prefix, in any case.
 func hasPrefix(text, prefix string) bool {
 	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }

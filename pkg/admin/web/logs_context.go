@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -12,33 +11,29 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// contextView is a log with what its application wrote around it, the newest
-// first.
+// contextView is a log with what its application wrote around it on the same
+// host, newest first.
 type contextView struct {
 	*logsView
 	App, Host string
-	Trace     []filterChip
+	Traces    []filterChip
 	List      []logRow
 	More      contextMore
 	Count     int
 	At        string
 	Back      string
-	Elapsed   string
 }
 
-// contextMore are the addresses with more lines on one side, or none where
-// there are no more.
+// contextMore are the addresses with more lines on one side, "" where there are
+// no more.
 type contextMore struct{ After, Before string }
 
 const (
-	contextStep  = 20
-	traceMinutes = 30
+	contextStep = 20 // lines on either side at first, and added by a click
+	traceTime   = 30 * time.Minute
 )
 
-// traceKeys are the keys by which one unit of work is known across programs.
-var traceKeys = []string{"trace_id", "traceId", "request_id", "correlation_id"}
-
-// contextPage shows a line in its surroundings. It has an address of its own.
+// contextPage shows a line in its context. It has an address of its own.
 func (p *Pages) contextPage(r *request) error {
 	id, err := record.ParseRowID(r.Param("id"))
 	if err != nil {
@@ -47,26 +42,32 @@ func (p *Pages) contextPage(r *request) error {
 	now := p.now().UTC()
 	s, _ := readLogState(r.QueryParams(), now)
 	s.Live, s.Line = false, id.String()
-	before, after := readSide(r.QueryParam("before")), readSide(r.QueryParam("after"))
+	q := clickhouse.ContextQuery{ID: id, Before: readCount(r.QueryParam("before")), After: readCount(r.QueryParam("after"))}
 	ctx, cancel := r.querying()
 	defer cancel()
-	found, err := p.service.Context(ctx, r.project, clickhouse.ContextQuery{ID: id, Before: before, After: after})
-	if errors.Is(err, clickhouse.ErrNoLog) {
-		return errGone
-	}
+	found, err := p.service.Context(ctx, r.project, q)
 	if err != nil {
-		return err
+		return goneIfInvalid(err)
 	}
-	v := &contextView{logsView: p.newLogsView(r, s, now), App: printable(found.Log.Application), Host: printable(found.Log.Host), At: found.Log.Timestamp.Format("2 Jan 15:04:05.000")}
-	v.Tokens, v.Back = paint(s.Query, nil), v.Links.This
-	v.Saved = p.savedOf(r)
-	v.fill(found, before, after)
-	v.Elapsed = strconv.FormatInt(time.Since(now).Milliseconds(), 10) + " ms"
+	v := &contextView{
+		logsView: p.newLogsView(r, s, nil, now), App: printable(found.Log.Application), Host: printable(found.Log.Host),
+		At: found.Log.Timestamp.Format("2 Jan 15:04:05.000"),
+	}
+	v.Back = v.Links.This
+	around := slices.Concat(found.Before, []clickhouse.StoredLog{found.Log}, found.After)
+	slices.Reverse(around)
+	marker := s.Filter.Marker()
+	for _, l := range around {
+		v.List = append(v.List, newRow(l, s, v.Path, marker))
+	}
+	v.Count = len(v.List)
+	v.More = moreContext(found, s, q, v.Path)
+	v.Traces = tracesOf(found.Log, v.Path)
 	return r.render("logcontext", view{Title: "Context of " + v.At + " · " + r.project.Name, Tab: "logs", Body: v})
 }
 
-// readSide is how many lines of one side are asked for.
-func readSide(text string) int {
+// readCount reads how many lines of one side are asked for.
+func readCount(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
 		return contextStep
@@ -74,40 +75,32 @@ func readSide(text string) int {
 	return min(n, clickhouse.MaxContext)
 }
 
-// fill lists the lines and where more of them are.
-func (v *contextView) fill(found clickhouse.LogContext, before, after int) {
-	s, marks := v.State, v.State.Filter.Marker()
-	around := slices.Concat(found.Before, []clickhouse.StoredLog{found.Log}, found.After)
-	slices.Reverse(around)
-	for _, l := range around {
-		v.List = append(v.List, newRow(l, s, v.Path, marks))
-	}
-	v.Count = len(v.List)
-	here := v.Path + "/" + s.Line + "/context"
-	more := func(before, after int) string {
+func moreContext(found clickhouse.LogContext, s logState, q clickhouse.ContextQuery, root string) (more contextMore) {
+	address := func(before, after int) string {
 		values := s.values()
 		values.Del("line")
 		values.Set("before", strconv.Itoa(before))
 		values.Set("after", strconv.Itoa(after))
-		return here + "?" + values.Encode()
+		return root + "/" + s.Line + "/context?" + values.Encode()
 	}
-	if len(found.After) == after && after < clickhouse.MaxContext {
-		v.More.After = more(before, after+contextStep)
+	if len(found.After) == q.After && q.After < clickhouse.MaxContext {
+		more.After = address(q.Before, q.After+contextStep)
 	}
-	if len(found.Before) == before && before < clickhouse.MaxContext {
-		v.More.Before = more(before+contextStep, after)
+	if len(found.Before) == q.Before && q.Before < clickhouse.MaxContext {
+		more.Before = address(q.Before+contextStep, q.After)
 	}
-	v.Trace = tracesOf(found.Log, v.Path)
+	return more
 }
 
-// tracesOf lead to all lines of the same unit of work.
+// tracesOf returns links to all lines of the same unit of work, by the keys that
+// programs commonly share.
 func tracesOf(l clickhouse.StoredLog, root string) []filterChip {
 	var list []filterChip
-	for _, key := range traceKeys {
+	for _, key := range []string{"trace_id", "traceId", "request_id", "correlation_id"} {
 		if value := l.Metadata[key]; value != "" {
 			at := url.Values{
 				"q":    {query.All(record.KindLog).Toggle("metadata."+key, value).String()},
-				"from": {stampOf(l.Timestamp.Add(-traceMinutes * time.Minute))}, "to": {stampOf(l.Timestamp.Add(traceMinutes * time.Minute))},
+				"from": {stampOf(l.Timestamp.Add(-traceTime))}, "to": {stampOf(l.Timestamp.Add(traceTime))},
 			}
 			list = append(list, filterChip{key, root + "?" + at.Encode()})
 		}

@@ -10,19 +10,19 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/query"
-
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// emptyView is what a list without lines says, and what to do next.
+// emptyView is shown in place of a list without lines. It suggests changes of
+// the query or the time that find some.
 type emptyView struct {
-	Label string
-	Valid bool // there is a query, and it is none's fault
+	Label string // of the time range
+	Valid bool   // there is a query, and it is valid
 	Steps []emptyStep
-	Start string // where a first log is sent, where nothing was ever stored
+	Start string // the address that explains how to send a first log, if nothing is stored
 }
 
-// emptyStep is a question near the one that found nothing.
+// emptyStep is a suggested change.
 type emptyStep struct {
 	Do, Code, Keep string
 	Path           string
@@ -32,17 +32,18 @@ type emptyStep struct {
 }
 
 const (
-	mostSteps   = 5
-	stepTimeout = 3 * time.Second // nobody waits longer for advice
+	maxSteps    = 5
+	stepTimeout = 3 * time.Second // nobody waits longer for suggestions
 )
 
-// suggest asks near questions and keeps those that find something.
+// suggest counts what similar states would show, and suggests those that show
+// lines.
 func (p *Pages) suggest(ctx context.Context, r *request, s logState) *emptyView {
 	v := &emptyView{Label: "from " + spanText(s.shown(), p.now().UTC()), Valid: s.Query != ""}
 	if s.Last != "" && s.Sel.IsZero() {
 		v.Label = "in the " + strings.ToLower(lastText(s.Last))
 	}
-	steps := nearSteps(s)
+	steps := similarStates(s)
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	var group errgroup.Group
@@ -53,7 +54,7 @@ func (p *Pages) suggest(ctx context.Context, r *request, s logState) *emptyView 
 			return nil
 		})
 	}
-	_ = group.Wait() // nobody fails: what cannot be counted is not suggested
+	_ = group.Wait() // the functions return no errors: what cannot be counted is not suggested
 	for _, step := range steps {
 		if step.Count > 0 {
 			step.Path = step.state.address(r.projectPath("/logs"))
@@ -66,46 +67,42 @@ func (p *Pages) suggest(ctx context.Context, r *request, s logState) *emptyView 
 	return v
 }
 
-// nearSteps are the questions one step away.
-func nearSteps(s logState) []emptyStep {
+// similarStates returns the states that are one change away.
+func similarStates(s logState) []emptyStep {
 	s.Cursor, s.Line = "", ""
 	var steps []emptyStep
+	add := func(do, code, keep string, state logState, changes ...func(*logState)) {
+		for _, change := range changes {
+			change(&state)
+		}
+		steps = append(steps, emptyStep{Do: do, Code: code, Keep: keep, state: state})
+	}
 	if !s.Sel.IsZero() {
-		whole := s
-		whole.Sel = timeSpan{}
-		steps = append(steps, emptyStep{Do: "Clear the selection", Keep: "same query", state: whole})
+		add("Clear the selection", "", "same query", s, func(s *logState) { s.Sel = timeSpan{} })
 	}
 	for _, last := range []string{"24h", "30d"} {
 		if length, _ := parseLast(last); length > s.To.Sub(s.From) {
-			wide := s
-			recent(last)(&wide)
-			wide.From, wide.To = lastRange(last, s.To)
-			steps = append(steps, emptyStep{Do: "Widen to " + lengthText(length), Keep: "same query", state: wide})
+			add("Widen to "+lengthText(length), "", "same query", s, withLast(last), func(wide *logState) { wide.From, wide.To = lastRange(last, s.To) })
 		}
 	}
 	terms := s.Filter.Terms()
 	for i, term := range terms {
-		if len(steps) == mostSteps {
+		if len(steps) == maxSteps {
 			break
 		}
-		less := s
 		if lowered, ok := s.Filter.LowerSeverity(i); ok {
-			asking(lowered)(&less)
-			steps = append(steps, emptyStep{Do: "Lower to", Code: lowered.Terms()[i].String(), Keep: "keep the rest", state: less})
-			continue
+			add("Lower to", lowered.Terms()[i].String(), "keep the rest", s, withQuery(lowered))
+		} else {
+			add("Remove", printable(term.String()), "keep the rest", s, withQuery(s.Filter.Without(i)))
 		}
-		asking(s.Filter.Without(i))(&less)
-		steps = append(steps, emptyStep{Do: "Drop", Code: printable(term.String()), Keep: "keep the rest", state: less})
 	}
 	if len(terms) > 1 {
-		all := s
-		asking(query.All(record.KindLog))(&all)
-		steps = append(steps, emptyStep{Do: "Drop the query", Keep: "all lines of this time", state: all})
+		add("Remove the query", "", "all lines of this time range", s, withQuery(query.All(record.KindLog)))
 	}
 	return steps
 }
 
-// countLogs counts what a state would show; 0 where that cannot be said.
+// countLogs counts what a state would show; 0 if that fails.
 func (p *Pages) countLogs(ctx context.Context, in project.Project, s logState) uint64 {
 	at := s.shown()
 	h, err := p.service.Histogram(ctx, in, clickhouse.HistogramQuery{From: at.From, To: at.To, Filter: s.Filter, Buckets: 1})

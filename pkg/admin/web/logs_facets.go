@@ -15,7 +15,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// facetsView is what the logs are made of.
+// facetsView is the most frequent values of the logs.
 type facetsView struct {
 	Facets  []facet
 	Problem string
@@ -23,33 +23,32 @@ type facetsView struct {
 
 // facet is a field with its most frequent values.
 type facet struct {
-	Name     string // as it is shown
+	Name     string // as the page shows it
 	Metadata bool
 	Many     bool // too many values to list
 	Values   []facetValue
 	Open     bool
-	Field    string
 }
 
-// facetValue is one value: how many logs have it, and what a click does.
+// facetValue is a value, the number of logs that have it, and what clicks do.
 type facetValue struct {
 	Text, Value string
-	Level       string // of a severity
+	Level       string // of a severity, else ""
 	Count       uint64
-	Share       int // of the most frequent, in percent
+	Share       int // percent of the most frequent value
 	In, Out     bool
-	Path        string // asks for it, or no longer
-	Exclude     string // keeps it out, or no longer
+	Path        string // adds the value to the query, or removes it
+	Exclude     string // excludes the value, or stops excluding it
 }
 
 const (
-	mostOwnQuestions = 6 // for the counts of filtered fields
-	openKeys         = 4 // facets of metadata that are open
-	facetLength      = 10
+	maxOwnReads = 6 // of filtered fields
+	openKeys    = 4 // of the metadata: facets that are open at first
+	facetLength = 10
 )
 
-// readFacets counts values. A field that the query filters is counted without
-// its own filter, so that a second value can be added.
+// readFacets counts values. The values of a field that the query filters are
+// counted without that filter, so that a second value can be added.
 func (p *Pages) readFacets(ctx context.Context, found project.Project, s logState, root string) (facetsView, error) {
 	at := s.shown()
 	ask := func(ctx context.Context, filter query.Query) (clickhouse.Facets, error) {
@@ -65,7 +64,7 @@ func (p *Pages) readFacets(ctx context.Context, found project.Project, s logStat
 		base, err = ask(ctx, s.Filter)
 		return err
 	})
-	for _, field := range fields[:min(len(fields), mostOwnQuestions)] {
+	for _, field := range fields[:min(len(fields), maxOwnReads)] {
 		group.Go(func() error {
 			counted, err := ask(ctx, s.Filter.WithoutField(field))
 			mu.Lock()
@@ -80,25 +79,22 @@ func (p *Pages) readFacets(ctx context.Context, found project.Project, s logStat
 	return facetsView{Facets: listFacets(base, own, s, root)}, nil
 }
 
-// listFacets lists the own fields and then the keys of the metadata, those that
-// are filtered with their own counts.
+// listFacets lists the columns and then the keys of the metadata. own are the
+// counts of filtered fields.
 func listFacets(base clickhouse.Facets, own map[string]clickhouse.Facets, s logState, root string) []facet {
-	values := func(field string, of func(clickhouse.Facets) []clickhouse.ValueCount) facet {
+	var list []facet
+	for _, field := range []string{"severity", "application", "host", "source"} {
 		counted := base
 		if f, ok := own[field]; ok {
 			counted = f
 		}
-		return newFacet(field, of(counted), s, root)
-	}
-	list := []facet{
-		severityFacet(values("severity", func(f clickhouse.Facets) []clickhouse.ValueCount { return f.Severities })),
-		values("application", func(f clickhouse.Facets) []clickhouse.ValueCount { return f.Applications }),
-		values("host", func(f clickhouse.Facets) []clickhouse.ValueCount { return f.Hosts }),
-		values("source", func(f clickhouse.Facets) []clickhouse.ValueCount { return f.Sources }),
-	}
-	list = slices.DeleteFunc(list, func(f facet) bool { return len(f.Values) == 0 })
-	for i := range list {
-		list[i].Open = true
+		f := newFacet(field, valuesOf(counted, field), s, root)
+		if field == "severity" {
+			f.sortSeverities()
+		}
+		if f.Open = true; len(f.Values) > 0 {
+			list = append(list, f)
+		}
 	}
 	keys := base.Metadata
 	for field, counted := range own {
@@ -121,9 +117,9 @@ func listFacets(base clickhouse.Facets, own map[string]clickhouse.Facets, s logS
 	return list
 }
 
-// scattered orders keys by how well their values tell lines apart: 0 where a few
-// values have most of the lines, 1 where each has few, 2 where there are too
-// many to list.
+// scattered orders keys by how useful their values are as filters: 0 where a few
+// values have most of the lines, 1 where each has few, 2 where there are too many
+// to list.
 func scattered(key clickhouse.KeyFacet) int {
 	listed := uint64(0)
 	for _, v := range key.Values {
@@ -138,8 +134,8 @@ func scattered(key clickhouse.KeyFacet) int {
 	return 0
 }
 
-// withKey puts the counts of a key that were made without its own filter in the
-// place of the others, first in the list where it was in none.
+// withKey returns the keys with the counts of one key replaced by those in
+// counted. A key that was missing becomes the first.
 func withKey(keys, counted []clickhouse.KeyFacet, key string) []clickhouse.KeyFacet {
 	is := func(k clickhouse.KeyFacet) bool { return k.Key == key }
 	from := slices.IndexFunc(counted, is)
@@ -154,17 +150,36 @@ func withKey(keys, counted []clickhouse.KeyFacet, key string) []clickhouse.KeyFa
 	return slices.Insert(keys, 0, counted[from])
 }
 
-// facetNames are the own fields as they are shown.
-var facetNames = map[string]string{"severity": "Severity", "application": "Application", "host": "Host", "source": "Source"}
+// valuesOf returns the counted values of a field.
+func valuesOf(found clickhouse.Facets, field string) []clickhouse.ValueCount {
+	switch field {
+	case "application":
+		return found.Applications
+	case "severity":
+		return found.Severities
+	case "host":
+		return found.Hosts
+	case "source":
+		return found.Sources
+	}
+	for _, key := range found.Metadata {
+		if "metadata."+key.Key == field {
+			return key.Values
+		}
+	}
+	return nil
+}
 
+// newFacet returns a facet with links for its values. Values that the query
+// selects are shown even without a count.
 func newFacet(field string, counted []clickhouse.ValueCount, s logState, root string) facet {
 	key, metadata := strings.CutPrefix(field, "metadata.")
-	f := facet{Name: printable(key), Metadata: metadata, Field: field}
-	if name, ok := facetNames[field]; ok {
-		f.Name = name
+	f := facet{Name: printable(key), Metadata: metadata}
+	if !metadata {
+		f.Name = strings.ToUpper(key[:1]) + key[1:]
 	}
 	in, out := s.Filter.Selected(field)
-	for _, value := range append(slices.Clone(in), out...) { // what is filtered is shown, with no count as well
+	for _, value := range append(slices.Clone(in), out...) {
 		if !slices.ContainsFunc(counted, func(c clickhouse.ValueCount) bool { return strings.EqualFold(c.Value, value) }) {
 			counted = append(slices.Clone(counted), clickhouse.ValueCount{Value: value})
 		}
@@ -188,20 +203,19 @@ func newFacet(field string, counted []clickhouse.ValueCount, s logState, root st
 	return f
 }
 
-// severityFacet orders severities by how bad they are; other words follow.
-func severityFacet(f facet) facet {
+// sortSeverities sorts severities, the most severe first. Other words follow.
+func (f *facet) sortSeverities() {
+	levels := record.SeverityLevels()
 	place := func(v facetValue) int {
-		if at := slices.Index(record.SeverityLevels(), strings.ToLower(v.Value)); at >= 0 {
+		if at := slices.Index(levels, strings.ToLower(v.Value)); at >= 0 {
 			return at
 		}
-		return len(record.SeverityLevels())
-	}
-	for i, v := range f.Values {
-		f.Values[i].Level = "unknown"
-		if at := place(v); at < len(record.SeverityLevels()) {
-			f.Values[i].Level = record.SeverityLevels()[at]
-		}
+		return len(levels)
 	}
 	slices.SortStableFunc(f.Values, func(a, b facetValue) int { return place(a) - place(b) })
-	return f
+	for i, v := range f.Values {
+		if f.Values[i].Level = "unknown"; place(v) < len(levels) {
+			f.Values[i].Level = levels[place(v)]
+		}
+	}
 }

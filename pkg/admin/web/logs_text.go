@@ -10,24 +10,24 @@ import (
 	"unicode/utf8"
 )
 
-// piece is a run of a line with one look. What a terminal or a browser would
-// obey never comes raw: Text holds a picture of it, and Code what it was.
+// piece is a run of a line with one style. It contains no character that a
+// terminal or browser acts on: for such a character, Text is a picture of it.
 type piece struct {
 	Text  string
-	Class string // of colours that the line itself asked for
-	Mark  bool   // the query found it
+	Class string // the colours that the line itself sets
+	Mark  bool   // the query searched for it
 	Code  bool   // Text is a picture of a control character
 }
 
-// maxShown bounds what a page shows of one line or value; the rest is a click
-// away, by the copy of it.
+// maxShown bounds what a page shows of one line or value, in bytes. Copying
+// gives all of it.
 const maxShown = 64 << 10
 
-// safeText is a text as pieces: ANSI colours become classes, other controls
-// pictures. found marks what the query found; nil marks nothing.
-func safeText(text string, found *regexp.Regexp) []piece {
+// safeText splits a text into pieces. ANSI colours become classes, and control
+// characters pictures. marker finds what to mark; nil marks nothing.
+func safeText(text string, marker *regexp.Regexp) []piece {
 	text = cutText(text, maxShown)
-	s := styler{found: found}
+	s := styler{marker: marker}
 	begin := 0
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRuneInString(text[at:])
@@ -49,20 +49,20 @@ func safeText(text string, found *regexp.Regexp) []piece {
 	return s.pieces
 }
 
-// cutText is a text of at most so many bytes, cut between characters.
-func cutText(text string, most int) string {
-	if len(text) <= most {
+// cutText cuts a text that is longer than maxBytes, between characters.
+func cutText(text string, maxBytes int) string {
+	if len(text) <= maxBytes {
 		return text
 	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
+	for maxBytes > 0 && !utf8.RuneStart(text[maxBytes]) {
+		maxBytes--
 	}
-	return text[:most] + "…"
+	return text[:maxBytes] + "…"
 }
 
-// isControl tells whether a character does something instead of being shown: C0
-// but for tab and line end, DEL, C1, and what changes the direction of a text or
-// ends its line.
+// isControl reports whether a terminal or browser acts on a character instead of
+// showing it: C0 except tab and line end, DEL, C1, and characters that change the
+// direction of a text, join or separate letters, or end a line.
 func isControl(r rune) bool {
 	switch {
 	case r == '\t' || r == '\n':
@@ -75,7 +75,7 @@ func isControl(r rune) bool {
 	return false
 }
 
-// picture is a character that stands for one that is obeyed.
+// picture returns what is shown for a control character.
 func picture(r rune) string {
 	switch {
 	case r < ' ':
@@ -86,7 +86,8 @@ func picture(r rune) string {
 	return fmt.Sprintf("U+%04X", r)
 }
 
-// printable is a short text without anything that is obeyed.
+// printable returns the beginning of a text, with pictures of what cannot be
+// printed.
 func printable(text string) string {
 	var b strings.Builder
 	for _, r := range cutText(text, 80) {
@@ -99,8 +100,8 @@ func printable(text string) string {
 	return b.String()
 }
 
-// colourLength is the length of a sequence that asks for colours, ESC [ … m,
-// or 0.
+// colourLength returns the length of a sequence that sets colours, ESC [ … m, at
+// the beginning of a text, or 0.
 func colourLength(text string) int {
 	if !strings.HasPrefix(text, "\x1b[") {
 		return 0
@@ -116,15 +117,16 @@ func colourLength(text string) int {
 	return 0
 }
 
-// styler writes pieces in the look that was asked for last.
+// styler writes pieces in the style that the text has set.
 type styler struct {
 	pieces           []piece
-	found            *regexp.Regexp
+	marker           *regexp.Regexp
 	fore, back       string
 	bold, under, ita bool
 }
 
-// colour obeys what stands between ESC [ and m, as far as classes go.
+// colour sets the style by the parameters between ESC [ and m, as far as there are
+// classes.
 func (s *styler) colour(parameters string) {
 	list := strings.FieldsFunc(parameters, func(r rune) bool { return r == ';' || r == ':' })
 	if len(list) == 0 {
@@ -143,11 +145,11 @@ func (s *styler) colour(parameters string) {
 	}
 }
 
-// one is one parameter.
+// one applies one parameter.
 func (s *styler) one(n int) {
 	switch {
 	case n == 0:
-		*s = styler{pieces: s.pieces, found: s.found}
+		*s = styler{pieces: s.pieces, marker: s.marker}
 	case n == 1:
 		s.bold = true
 	case n == 3:
@@ -175,8 +177,8 @@ func (s *styler) one(n int) {
 	}
 }
 
-// wide is a colour of 256 or more, of which the first sixteen have classes. It
-// tells how many parameters it took.
+// wide sets one of 256 colours, of which the first sixteen have classes, or skips
+// an RGB colour. It returns how many parameters it has read.
 func (s *styler) wide(n int, rest []string) int {
 	if len(rest) >= 2 && rest[0] == "5" {
 		if colour, err := strconv.Atoi(rest[1]); err == nil && colour >= 0 && colour < 16 {
@@ -190,7 +192,7 @@ func (s *styler) wide(n int, rest []string) int {
 	return len(rest)
 }
 
-// class is the look as classes.
+// class returns the style as classes.
 func (s *styler) class() string {
 	var list []string
 	for class, on := range map[string]bool{"ansi-b": s.bold, "ansi-u": s.under, "ansi-i": s.ita, s.fore: s.fore != "", s.back: s.back != ""} {
@@ -202,7 +204,7 @@ func (s *styler) class() string {
 	return strings.Join(list, " ")
 }
 
-// plain adds a run of ordinary text, cut where the query found something.
+// plain adds a run of ordinary text, split at what the marker finds.
 func (s *styler) plain(text string) {
 	class := s.class()
 	add := func(part string, mark bool) {
@@ -211,8 +213,8 @@ func (s *styler) plain(text string) {
 		}
 	}
 	begin := 0
-	if s.found != nil {
-		for _, at := range s.found.FindAllStringIndex(text, 100) {
+	if s.marker != nil {
+		for _, at := range s.marker.FindAllStringIndex(text, 100) {
 			add(text[begin:at[0]], false)
 			add(text[at[0]:at[1]], true)
 			begin = at[1]
