@@ -129,7 +129,7 @@ func replayEach(ctx context.Context, letters *outbox.Letters, ids []uint64, out 
 		err := replay(ctx, letters, id, out)
 		switch {
 		case err == nil, errors.Is(err, stream.ErrNoLetter):
-		case errors.Is(err, stream.ErrNeverQueued), errors.Is(err, stream.ErrUnsettled):
+		case errors.Is(err, stream.ErrNeverQueued), errors.Is(err, stream.ErrNotCommitted):
 			kept++
 			fmt.Fprintf(out, "%d kept: %v\n", id, err)
 		default:

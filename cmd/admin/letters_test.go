@@ -66,7 +66,7 @@ func again(t *testing.T, try func() error) {
 func bury(t *testing.T, topology *stream.Topology, seqs ...uint64) {
 	t.Helper()
 	for _, seq := range seqs {
-		err := topology.Bury(t.Context(), stream.DeadLetter{
+		err := topology.PublishDeadLetter(t.Context(), stream.DeadLetter{
 			Reason: "poison", Stream: "LOGS_0", Seq: seq, Time: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
 			Data: []byte("a payload"), Detail: "code 27",
 		})

@@ -53,9 +53,9 @@ func TestUsersMayDoWhatTheirProcessesSeldomDo(t *testing.T) {
 	stored := publish(t, ingest.topology)
 	ctx := t.Context()
 	for name, seldom := range map[string][]func() error{
-		"bury an entry":    {func() error { return ingest.topology.Bury(ctx, letter("ingest", 0)) }},
-		"bury a message":   {func() error { return writer.topology.Bury(ctx, letter(stored.Stream, stored.Seq)) }},
-		"bury an alert":    {func() error { return notifier.topology.Bury(ctx, letter(outbox.Stream, 7)) }},
+		"bury an entry":    {func() error { return ingest.topology.PublishDeadLetter(ctx, letter("ingest", 0)) }},
+		"bury a message":   {func() error { return writer.topology.PublishDeadLetter(ctx, letter(stored.Stream, stored.Seq)) }},
+		"bury an alert":    {func() error { return notifier.topology.PublishDeadLetter(ctx, letter(outbox.Stream, 7)) }},
 		"share the work":   shareWork(ctx, writer.js),
 		"keep the ledger":  keepLedger(ctx, writer.js, writer.topology, stored),
 		"deliver an alert": deliver(ctx, notifier.js),
@@ -134,11 +134,11 @@ func keepLedger(ctx context.Context, js jetstream.JetStream, topology *stream.To
 			return err
 		},
 		func() error { _, err := topology.First(ctx, stored.Stream, stored.Seq); return err },
-		func() error { _, err := topology.Refetch(ctx, stored.Stream, stored.Seq, stored.Seq); return err },
+		func() error { _, err := topology.ReadRange(ctx, stored.Stream, stored.Seq, stored.Seq); return err },
 		func() (err error) { positions, err = book.Positions(ctx); return err },
 		func() error { _, err := topology.Purge(ctx, stored.Stream, positions[reader].Committed+1); return err },
 		func() error {
-			info, err := topology.Lag(ctx, stored.Stream)
+			info, err := topology.Info(ctx, stored.Stream)
 			if err == nil && info.Messages > 0 {
 				err = fmt.Errorf("%d messages were not purged", info.Messages)
 			}

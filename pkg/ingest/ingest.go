@@ -177,7 +177,7 @@ func Start(p *telemetry.Process, settings config.Intake, conn Connections) (net.
 	}
 	server := New(configFrom(settings), Deps{
 		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Auth: cache, Limiter: conn.Limiter, Publisher: publisher,
-		DeadLetter: conn.Topology.Bury, DiskFull: conn.DiskFull, Now: time.Now,
+		DeadLetter: conn.Topology.PublishDeadLetter, DiskFull: conn.DiskFull, Now: time.Now,
 	})
 	p.Logger.Info("ingest port opened", "addr", listener.Addr().String())
 	p.Health.Add("queue", conn.Topology.Healthy)

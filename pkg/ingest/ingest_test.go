@@ -100,7 +100,7 @@ func newBench(t testing.TB, streams stream.Config) *bench {
 	running(t, cache.Run)
 	running(t, publisher.Run)
 	b.server = New(Config{Limits: decode.DefaultLimits(), BodyMemory: 256 << 20, MaxConnections: 100, HeaderTimeout: patience, BodyTimeout: patience, IdleTimeout: patience}, Deps{
-		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: b.health, Auth: &steady{cache: cache}, Limiter: limiter, Publisher: publisher, DeadLetter: b.topology.Bury, Now: clock,
+		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Health: b.health, Auth: &steady{cache: cache}, Limiter: limiter, Publisher: publisher, DeadLetter: b.topology.PublishDeadLetter, Now: clock,
 	})
 	b.server.deadLetterTimeout = patience
 	return b
@@ -195,12 +195,12 @@ func checkProblem(t *testing.T, answer *httptest.ResponseRecorder, status int, c
 // queued is every record on the stream, in order.
 func (b *bench) queued(t *testing.T, name string) []stream.Delivery {
 	t.Helper()
-	info := asked(t, func() (stream.Info, error) { return b.topology.Lag(t.Context(), name) })
+	info := asked(t, func() (stream.Info, error) { return b.topology.Info(t.Context(), name) })
 	if info.Messages == 0 {
 		return nil
 	}
 	return asked(t, func() ([]stream.Delivery, error) {
-		return b.topology.Refetch(t.Context(), name, info.FirstSeq, info.LastSeq)
+		return b.topology.ReadRange(t.Context(), name, info.FirstSeq, info.LastSeq)
 	})
 }
 

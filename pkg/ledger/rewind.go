@@ -83,7 +83,7 @@ func (l *Ledger) rewindAt(ctx context.Context, t *stream.Topology, newest stream
 
 // rewindStream returns a First of 0 where it moved nothing.
 func (l *Ledger) rewindStream(ctx context.Context, t *stream.Topology, name string, row uint64, now time.Time) (Rewound, error) {
-	info, err := t.Lag(ctx, name)
+	info, err := t.Info(ctx, name)
 	if err != nil {
 		return Rewound{}, err
 	}

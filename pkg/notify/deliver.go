@@ -219,7 +219,7 @@ func (n *Notifier) bury(ctx context.Context, subject string, seq uint64, e outbo
 	if err != nil {
 		return fmt.Errorf("bury alert %s: %w", e.ID, err)
 	}
-	if err := n.deps.Queue.Bury(ctx, outbox.Letter(subject, seq, reason, detail, e.Since, data)); err != nil {
+	if err := n.deps.Queue.PublishDeadLetter(ctx, outbox.Letter(subject, seq, reason, detail, e.Since, data)); err != nil {
 		return err
 	}
 	n.metrics.buried.WithLabelValues(reason).Inc()

@@ -111,7 +111,7 @@ func TestARejectedMessageIsADeadLetterAndItsReplayDeliversIt(t *testing.T) {
 	var info stream.Info
 	w.eventually("what is on the stream of events", func() (there bool) {
 		var err error
-		info, err = w.topology.Lag(t.Context(), stream.Name(record.KindEvent, 0))
+		info, err = w.topology.Info(t.Context(), stream.Name(record.KindEvent, 0))
 		return err == nil
 	})
 	if info.LastSeq > 1 {

@@ -76,7 +76,7 @@ func (in *intake) run(ctx context.Context) (err error) {
 // restored: that is for a person to look at. One whose beginning is gone was
 // purged before there was a notifier.
 func (in *intake) open(ctx context.Context) (*stream.Consumer, error) {
-	info, err := in.n.deps.Queue.Lag(ctx, in.stream)
+	info, err := in.n.deps.Queue.Info(ctx, in.stream)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (n *Notifier) readLogs(ctx context.Context, book *ruleBook) error {
 // gone, or nobody wanted any before, from what came since that was known.
 func (n *Notifier) readShard(ctx context.Context, shard int, groups *groups) error {
 	name := stream.Name(record.KindLog, shard)
-	info, err := n.deps.Queue.Lag(ctx, name)
+	info, err := n.deps.Queue.Info(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ import (
 // Queue is where records come from and dead letters go; stream.Topology is it.
 type Queue interface {
 	Consume(ctx context.Context, stream string, from uint64, cfg stream.ConsumerConfig) (*stream.Consumer, error)
-	Lag(ctx context.Context, stream string) (stream.Info, error)
-	Bury(ctx context.Context, letter stream.DeadLetter) error
+	Info(ctx context.Context, stream string) (stream.Info, error)
+	PublishDeadLetter(ctx context.Context, letter stream.DeadLetter) error
 	Shards() int
 }
 

@@ -49,7 +49,7 @@ func (b *ruleBook) look(ctx context.Context) error {
 	defer cancel()
 	heads := map[string]uint64{}
 	for _, name := range b.streams() {
-		info, err := b.n.deps.Queue.Lag(ctx, name)
+		info, err := b.n.deps.Queue.Info(ctx, name)
 		if err != nil {
 			return err
 		}

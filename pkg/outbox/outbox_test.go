@@ -42,7 +42,7 @@ func put(t *testing.T, box *outbox.Outbox, e outbox.Entry) error {
 
 func bury(t *testing.T, topology *stream.Topology, letter stream.DeadLetter) {
 	t.Helper()
-	if _, err := answered(t, func(ctx context.Context) (any, error) { return nil, topology.Bury(ctx, letter) }); err != nil {
+	if _, err := answered(t, func(ctx context.Context) (any, error) { return nil, topology.PublishDeadLetter(ctx, letter) }); err != nil {
 		t.Fatal(err)
 	}
 }

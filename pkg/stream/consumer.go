@@ -197,7 +197,7 @@ func (c *Consumer) open(ctx context.Context) error {
 	for len(c.changes) > 0 {
 		<-c.changes // older than the feed that is opened here
 	}
-	info, err := c.t.Lag(ctx, c.stream)
+	info, err := c.t.Info(ctx, c.stream)
 	if err != nil {
 		return err
 	}
@@ -229,8 +229,8 @@ func (c *Consumer) Close() {
 // Refetch reads the messages from..to of a stream again, both included. It
 // fails with a GapError when the stream no longer holds them, and when they
 // are not there yet. All of them are held at once: the caller bounds the range.
-func (t *Topology) Refetch(ctx context.Context, stream string, from, to uint64) ([]Delivery, error) {
-	info, err := t.Lag(ctx, stream)
+func (t *Topology) ReadRange(ctx context.Context, stream string, from, to uint64) ([]Delivery, error) {
+	info, err := t.Info(ctx, stream)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func (t *Topology) shardsWanted(ctx context.Context) (int, error) {
 
 func (t *Topology) continueStream(ctx context.Context, kind record.Kind, shard int, stored Stored, readers Readers) error {
 	name := Name(kind, shard)
-	info, err := t.Lag(ctx, name)
+	info, err := t.Info(ctx, name)
 	if err == nil {
 		return t.refuseBehind(ctx, kind, shard, info.LastSeq, stored)
 	}
@@ -105,7 +105,7 @@ func (t *Topology) refuseBehind(ctx context.Context, kind record.Kind, shard int
 	if last <= end {
 		return nil
 	}
-	info, err := t.Lag(ctx, name)
+	info, err := t.Info(ctx, name)
 	if err != nil || last <= info.LastSeq {
 		return err
 	}

@@ -51,7 +51,7 @@ type DeadLetter struct {
 // Bury puts a dead letter on the DEAD stream and returns when it is on disk,
 // or with the errors of Publish. The same message buried again for the same
 // reason is stored once, for as long as its letter is there.
-func (t *Topology) Bury(ctx context.Context, letter DeadLetter) error {
+func (t *Topology) PublishDeadLetter(ctx context.Context, letter DeadLetter) error {
 	m, err := letter.message()
 	if err != nil {
 		return fmt.Errorf("bury: %w", err)

@@ -23,7 +23,7 @@ func (q *queue) bury(topology *stream.Topology, letter stream.DeadLetter) {
 // buried is Bury, which keeps a message that has a place once.
 func (q *queue) buried(topology *stream.Topology, letter stream.DeadLetter) error {
 	ctx := q.Ctx()
-	return streamtest.Done(ctx, func() error { return topology.Bury(ctx, letter) })
+	return streamtest.Done(ctx, func() error { return topology.PublishDeadLetter(ctx, letter) })
 }
 
 func (q *queue) list(letters *stream.Letters, after uint64, limit int) (stream.LetterPage, error) {

@@ -23,10 +23,10 @@ var (
 	// ErrNeverQueued: the letter was on no stream of logs or events, so there is
 	// none to put it back on.
 	ErrNeverQueued = errors.New("the dead letter never was on a stream")
-	// ErrUnsettled: the stream's writer has not yet committed that the message is
+	// ErrNotCommitted: the stream's writer has not yet committed that the message is
 	// among the letters. Until then it may read the message again and bury or
 	// store it by itself.
-	ErrUnsettled = errors.New("the writer has not committed the dead letter's message yet")
+	ErrNotCommitted = errors.New("the writer has not committed the dead letter's message yet")
 	// ErrNotRemoved comes with ErrUnavailable: the message is on its stream again,
 	// and only the letter could not be removed.
 	ErrNotRemoved = errors.New("the dead letter is replayed and could not be removed: replay it again at once")
@@ -36,7 +36,7 @@ var (
 // message, and then removes the letter. An event asks for a notification again
 // where the letter knows that it did.
 //
-// The errors are ErrNoLetter, ErrNeverQueued, ErrUnsettled, ErrNotRemoved and
+// The errors are ErrNoLetter, ErrNeverQueued, ErrNotCommitted, ErrNotRemoved and
 // those of Publish. On each of them the letter stays. A second replay stores
 // nothing more as long as it comes within the stream's duplicate window.
 func (l *Letters) Replay(ctx context.Context, id uint64) (Ack, error) {
@@ -63,7 +63,7 @@ func (l *Letters) replay(ctx context.Context, id uint64) (Ack, error) {
 		return Ack{}, fmt.Errorf("dead letter %d: %w: %w", id, ErrUnavailable, err)
 	}
 	if committed < letter.Seq {
-		return Ack{}, fmt.Errorf("dead letter %d: %w", id, ErrUnsettled)
+		return Ack{}, fmt.Errorf("dead letter %d: %w", id, ErrNotCommitted)
 	}
 	stored, err := request(ctx, l.js.Conn(), m)
 	if err != nil {

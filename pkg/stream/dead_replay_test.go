@@ -99,8 +99,8 @@ func TestReplayThatFailsLeavesTheLetter(t *testing.T) {
 		"of no stream of records":      {stream.DeadLetter{Stream: "KV_LEDGER", Seq: 1, Data: []byte("x")}, stream.ErrNeverQueued},
 		"of a stream's other spelling": {stream.DeadLetter{Stream: "LOGS_00", Seq: 1, Data: []byte("x")}, stream.ErrNeverQueued},
 		"empty":                        {stream.DeadLetter{Stream: "LOGS_0", Seq: 1}, stream.ErrNeverQueued},
-		"not committed yet":            {stream.DeadLetter{Stream: "LOGS_0", Seq: 8, Data: []byte("x")}, stream.ErrUnsettled},
-		"of a stream never written":    {stream.DeadLetter{Stream: "EVENTS_0", Seq: 1, Data: []byte("x")}, stream.ErrUnsettled},
+		"not committed yet":            {stream.DeadLetter{Stream: "LOGS_0", Seq: 8, Data: []byte("x")}, stream.ErrNotCommitted},
+		"of a stream never written":    {stream.DeadLetter{Stream: "EVENTS_0", Seq: 1, Data: []byte("x")}, stream.ErrNotCommitted},
 		"of a full stream":             {stream.DeadLetter{Stream: "LOGS_0", Seq: 7, Data: make([]byte, 2<<20)}, stream.ErrFull},
 	} {
 		t.Run(name, func(t *testing.T) {

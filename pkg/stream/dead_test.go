@@ -49,7 +49,7 @@ func TestBuryRefusesReasonsThatAreNoWords(t *testing.T) {
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
 	for _, reason := range []string{"", "two words", "dead.>", strings.Repeat("x", 65)} {
-		if err := topology.Bury(q.Ctx(), stream.DeadLetter{Reason: reason, Stream: "LOGS_0"}); err == nil {
+		if err := topology.PublishDeadLetter(q.Ctx(), stream.DeadLetter{Reason: reason, Stream: "LOGS_0"}); err == nil {
 			t.Errorf("reason %q was accepted", reason)
 		}
 	}

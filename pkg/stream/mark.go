@@ -10,49 +10,49 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Mark is where a message stands and when the queue had it.
-type Mark struct {
+// Place is where a message stands and when the queue had it.
+type Place struct {
 	Seq  uint64
 	Time time.Time
 }
 
 // First is the first message of a stream at or after a sequence. Where there
 // is none, its Seq is 0.
-func (t *Topology) First(ctx context.Context, stream string, from uint64) (Mark, error) {
+func (t *Topology) First(ctx context.Context, stream string, from uint64) (Place, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{"seq": max(from, 1), "next_by_subj": ">"})
 	if err != nil {
-		return Mark{}, fmt.Errorf("stream %s: first message from %d on: %w", stream, from, err)
+		return Place{}, fmt.Errorf("stream %s: first message from %d on: %w", stream, from, err)
 	}
 	answer, err := t.nc.RequestWithContext(ctx, t.apiSubject("DIRECT.GET."+stream), body)
 	if err != nil {
-		return Mark{}, fmt.Errorf("stream %s: first message from %d on: %w", stream, from, err)
+		return Place{}, fmt.Errorf("stream %s: first message from %d on: %w", stream, from, err)
 	}
-	mark, err := markOf(answer)
+	mark, err := placeOf(answer)
 	if err != nil {
-		return Mark{}, fmt.Errorf("stream %s: first message from %d on: %w", stream, from, err)
+		return Place{}, fmt.Errorf("stream %s: first message from %d on: %w", stream, from, err)
 	}
 	return mark, nil
 }
 
-// markOf reads the headers of a direct get's answer. Its status is 404 where
+// placeOf reads the headers of a direct get's answer. Its status is 404 where
 // there is no such message.
-func markOf(answer *nats.Msg) (Mark, error) {
+func placeOf(answer *nats.Msg) (Place, error) {
 	switch status := answer.Header.Get("Status"); status {
 	case "":
 	case "404":
-		return Mark{}, nil
+		return Place{}, nil
 	default:
-		return Mark{}, fmt.Errorf("answer %s %s", status, answer.Header.Get("Description"))
+		return Place{}, fmt.Errorf("answer %s %s", status, answer.Header.Get("Description"))
 	}
 	seq, err := strconv.ParseUint(answer.Header.Get(nats.JSSequence), 10, 64)
 	if err != nil {
-		return Mark{}, fmt.Errorf("answer without a sequence: %w", err)
+		return Place{}, fmt.Errorf("answer without a sequence: %w", err)
 	}
 	stored, err := time.Parse(time.RFC3339Nano, answer.Header.Get(nats.JSTimeStamp))
 	if err != nil {
-		return Mark{}, fmt.Errorf("answer without a time: %w", err)
+		return Place{}, fmt.Errorf("answer without a time: %w", err)
 	}
-	return Mark{Seq: seq, Time: stored}, nil
+	return Place{Seq: seq, Time: stored}, nil
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
-func (q *queue) first(topology *stream.Topology, from uint64) (stream.Mark, error) {
+func (q *queue) first(topology *stream.Topology, from uint64) (stream.Place, error) {
 	ctx := q.Ctx()
-	return streamtest.Answered(ctx, func() (stream.Mark, error) { return topology.First(ctx, "LOGS_0", from) })
+	return streamtest.Answered(ctx, func() (stream.Place, error) { return topology.First(ctx, "LOGS_0", from) })
 }
 
 func TestFirstIsTheMessageAtOrAfterASequence(t *testing.T) {

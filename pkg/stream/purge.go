@@ -21,7 +21,7 @@ const purgeTimeout = 30 * time.Second
 func (t *Topology) Purge(ctx context.Context, stream string, below uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
 	defer cancel()
-	info, err := t.Lag(ctx, stream)
+	info, err := t.Info(ctx, stream)
 	if err != nil {
 		return 0, err
 	}

@@ -88,13 +88,13 @@ func (q *queue) all(topology *stream.Topology, name string) []stream.Delivery {
 func (q *queue) lag(topology *stream.Topology, name string) (stream.Info, error) {
 	q.TB.Helper()
 	ctx := q.Ctx()
-	return streamtest.Answered(ctx, func() (stream.Info, error) { return topology.Lag(ctx, name) })
+	return streamtest.Answered(ctx, func() (stream.Info, error) { return topology.Info(ctx, name) })
 }
 
 func (q *queue) refetch(topology *stream.Topology, name string, from, to uint64) ([]stream.Delivery, error) {
 	q.TB.Helper()
 	ctx := q.Ctx()
-	return streamtest.Answered(ctx, func() ([]stream.Delivery, error) { return topology.Refetch(ctx, name, from, to) })
+	return streamtest.Answered(ctx, func() ([]stream.Delivery, error) { return topology.ReadRange(ctx, name, from, to) })
 }
 
 // fill publishes n messages, one by one, to the only logs stream.

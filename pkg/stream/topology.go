@@ -284,7 +284,7 @@ type Info struct {
 
 // Lag asks for the state of a stream. What a reader has yet to deal with is
 // LastSeq less what it has committed.
-func (t *Topology) Lag(ctx context.Context, stream string) (Info, error) {
+func (t *Topology) Info(ctx context.Context, stream string) (Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	s, err := t.js.Stream(ctx, stream)
@@ -317,7 +317,7 @@ func (t *Topology) Healthy(ctx context.Context) error {
 		return fmt.Errorf("%w: not connected", ErrUnavailable)
 	}
 	for _, name := range append(t.Streams(record.KindLog), t.Streams(record.KindEvent)...) {
-		info, err := t.Lag(ctx, name)
+		info, err := t.Info(ctx, name)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}

@@ -110,7 +110,7 @@ func (tr *traffic) begin(ctx context.Context) (end func() error) {
 	return func() error {
 		close(stop)
 		err := senders.Wait()
-		info, lagErr := streamtest.Answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "LOGS_0") })
+		info, lagErr := streamtest.Answered(ctx, func() (stream.Info, error) { return tr.topology.Info(ctx, "LOGS_0") })
 		last <- info.LastSeq
 		close(beating)
 		return errors.Join(err, lagErr, readers.Wait())
@@ -223,11 +223,11 @@ func (s *sent) check(t *testing.T, stored string) {
 func (tr *traffic) check(ctx context.Context) {
 	tr.t.Helper()
 	tr.logs.check(tr.t, tr.read.String())
-	info, err := streamtest.Answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "EVENTS_0") })
+	info, err := streamtest.Answered(ctx, func() (stream.Info, error) { return tr.topology.Info(ctx, "EVENTS_0") })
 	if err != nil {
 		tr.t.Fatal(err)
 	}
-	deliveries, err := streamtest.Answered(ctx, func() ([]stream.Delivery, error) { return tr.topology.Refetch(ctx, "EVENTS_0", 1, info.LastSeq) })
+	deliveries, err := streamtest.Answered(ctx, func() ([]stream.Delivery, error) { return tr.topology.ReadRange(ctx, "EVENTS_0", 1, info.LastSeq) })
 	if err != nil {
 		tr.t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func (tr *traffic) check(ctx context.Context) {
 		stored.Write(delivery.Data)
 	}
 	tr.events.check(tr.t, stored.String())
-	if info, err = streamtest.Answered(ctx, func() (stream.Info, error) { return tr.topology.Lag(ctx, "LOGS_0") }); err != nil {
+	if info, err = streamtest.Answered(ctx, func() (stream.Info, error) { return tr.topology.Info(ctx, "LOGS_0") }); err != nil {
 		tr.t.Fatal(err)
 	}
 	position, err := tr.ledger.TakeOver(ctx, ledger.WriterKey("LOGS_0"))

@@ -20,7 +20,7 @@ import (
 // message with that sequence.
 func (b *bench) copyMessage(t *testing.T, seq uint64, rows int) {
 	t.Helper()
-	first := answered(t, func() (stream.Mark, error) { return b.topology.First(t.Context(), "LOGS_0", 1) })
+	first := answered(t, func() (stream.Place, error) { return b.topology.First(t.Context(), "LOGS_0", 1) })
 	var block clickhouse.LogBlock
 	for i := range rows {
 		row := clickhouse.Row{Seq: seq, Idx: uint32(i), Received: first.Time.UnixNano(), Project: "shop~00000000"}
@@ -120,7 +120,7 @@ func TestStatementOfTheRunbookRemovesDoubledRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	statement := regexp.MustCompile(`(?s)DELETE FROM logs WHERE \(_part, _part_offset\).*?;`).FindString(string(runbook))
-	first := answered(t, func() (stream.Mark, error) { return b.topology.First(t.Context(), "LOGS_0", 1) })
+	first := answered(t, func() (stream.Place, error) { return b.topology.First(t.Context(), "LOGS_0", 1) })
 	day := regexp.MustCompile(`\d{4}-\d{2}-\d{2}`).ReplaceAllString(statement, first.Time.UTC().Format(time.DateOnly))
 	b.execute(t, strings.TrimSuffix(day, ";"))
 	checkAudit(t, w, 0, 0, 0, "passed")
@@ -149,7 +149,7 @@ func TestLagIsRecordedInMessagesRecordsAndSeconds(t *testing.T) {
 	stop()
 	b.publish(t, "b", 1)
 	b.publish(t, "c", 1)
-	oldest := answered(t, func() (stream.Mark, error) { return b.topology.First(t.Context(), "LOGS_0", 2) })
+	oldest := answered(t, func() (stream.Place, error) { return b.topology.First(t.Context(), "LOGS_0", 2) })
 	gauge := func(lag *prometheus.GaugeVec) float64 { return testutil.ToFloat64(lag.WithLabelValues("LOGS_0")) }
 	for deadline := time.Now().Add(patience); ; {
 		asked := time.Now()

@@ -117,15 +117,15 @@ func shift(at time.Time, seq, run uint64) time.Time {
 	return at
 }
 
-func (q twoDays) Refetch(ctx context.Context, name string, from, to uint64) ([]stream.Delivery, error) {
-	deliveries, err := q.Queue.Refetch(ctx, name, from, to)
+func (q twoDays) ReadRange(ctx context.Context, name string, from, to uint64) ([]stream.Delivery, error) {
+	deliveries, err := q.Queue.ReadRange(ctx, name, from, to)
 	for i := range deliveries {
 		deliveries[i].Time = shift(deliveries[i].Time, deliveries[i].Seq, q.run)
 	}
 	return deliveries, err
 }
 
-func (q twoDays) First(ctx context.Context, name string, from uint64) (stream.Mark, error) {
+func (q twoDays) First(ctx context.Context, name string, from uint64) (stream.Place, error) {
 	mark, err := q.Queue.First(ctx, name, from)
 	mark.Time = shift(mark.Time, mark.Seq, q.run)
 	return mark, err

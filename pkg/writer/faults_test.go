@@ -121,7 +121,7 @@ func TestRefusedMessageBecomesADeadLetterAndNeighboursAreStored(t *testing.T) {
 	b.run(t, b.writer(t, quick(), sink).Run)
 	b.settled(t)
 	checkOnce(t, b.lines(t), 63-poison)
-	letters := answered(t, func() ([]stream.Delivery, error) { return b.topology.Refetch(t.Context(), stream.DeadStream, 1, 1) })
+	letters := answered(t, func() ([]stream.Delivery, error) { return b.topology.ReadRange(t.Context(), stream.DeadStream, 1, 1) })
 	if letters[0].Subject != "dead.LOGS_0.incorrect_data.4" {
 		t.Fatalf("dead letters: %+v", letters)
 	}
@@ -171,14 +171,14 @@ func (s shifted) move(d stream.Delivery) stream.Delivery {
 	return d
 }
 
-func (s shifted) First(ctx context.Context, name string, from uint64) (stream.Mark, error) {
+func (s shifted) First(ctx context.Context, name string, from uint64) (stream.Place, error) {
 	mark, err := s.Queue.First(ctx, name, from)
 	mark.Time = s.at(mark.Seq)
 	return mark, err
 }
 
-func (s shifted) Refetch(ctx context.Context, name string, from, to uint64) ([]stream.Delivery, error) {
-	deliveries, err := s.Queue.Refetch(ctx, name, from, to)
+func (s shifted) ReadRange(ctx context.Context, name string, from, to uint64) ([]stream.Delivery, error) {
+	deliveries, err := s.Queue.ReadRange(ctx, name, from, to)
 	for i := range deliveries {
 		deliveries[i] = s.move(deliveries[i])
 	}
@@ -323,7 +323,7 @@ func TestIntentWithoutItsRowsIsFinished(t *testing.T) {
 	for i := range 3 {
 		b.publish(t, strings.Repeat("m", i+1), 10)
 	}
-	deliveries := answered(t, func() ([]stream.Delivery, error) { return b.topology.Refetch(t.Context(), "LOGS_0", 1, 2) })
+	deliveries := answered(t, func() ([]stream.Delivery, error) { return b.topology.ReadRange(t.Context(), "LOGS_0", 1, 2) })
 	digest := sha256.New()
 	for _, d := range deliveries {
 		digest.Write(d.Data)

@@ -49,7 +49,7 @@ func (w *Writer) running() []*worker {
 // with, except for the replay window.
 func (w *Writer) purgeStream(ctx context.Context, worker *worker, positions map[string]ledger.Position) {
 	name := worker.stream
-	info, err := w.deps.Queue.Lag(ctx, name)
+	info, err := w.deps.Queue.Info(ctx, name)
 	if err != nil {
 		return // the worker reports it
 	}

@@ -285,7 +285,7 @@ func (r *resolution) cutAt(missing []string) uint64 {
 // deadLetterIntent publishes the intent's messages as dead letters.
 func (r *resolution) deadLetterIntent(ctx context.Context) error {
 	in := r.position.Intent
-	deliveries, err := r.deps.Queue.Refetch(ctx, r.stream, in.From, in.To)
+	deliveries, err := r.deps.Queue.ReadRange(ctx, r.stream, in.From, in.To)
 	if err != nil {
 		return fmt.Errorf("read %d to %d again: %w", in.From, in.To, err)
 	}

@@ -145,7 +145,7 @@ func (w *worker) takeOver(ctx context.Context) error {
 	if err := w.failpoints.hit(pointTakeOver); err != nil {
 		return err
 	}
-	info, err := w.deps.Queue.Lag(ctx, w.stream)
+	info, err := w.deps.Queue.Info(ctx, w.stream)
 	if err != nil {
 		return fmt.Errorf("read the stream's end: %w", err)
 	}
@@ -214,7 +214,7 @@ func (w *worker) finish(ctx context.Context) error {
 
 // load makes the messages from..to the batch.
 func (w *worker) load(ctx context.Context, from, to uint64) error {
-	deliveries, err := w.deps.Queue.Refetch(ctx, w.stream, from, to)
+	deliveries, err := w.deps.Queue.ReadRange(ctx, w.stream, from, to)
 	if err != nil {
 		return fmt.Errorf("read %d to %d again: %w", from, to, err)
 	}
@@ -315,7 +315,7 @@ func (w *worker) deadLetter(ctx context.Context, delivery stream.Delivery, reaso
 	letter := stream.DeadLetter{
 		Reason: reason, Stream: w.stream, Subject: delivery.Subject, Seq: delivery.Seq, Time: delivery.Time, Data: delivery.Data, Detail: detail,
 	}
-	if err := w.deps.Queue.Bury(ctx, letter); err != nil {
+	if err := w.deps.Queue.PublishDeadLetter(ctx, letter); err != nil {
 		return fmt.Errorf("publish message %d as a dead letter: %w", delivery.Seq, err)
 	}
 	w.dead[delivery.Seq] = true

@@ -276,22 +276,22 @@ func (q fakeQueue) Purge(context.Context, string, uint64) (uint64, error) {
 	return 0, errors.ErrUnsupported
 }
 
-func (q fakeQueue) Lag(ctx context.Context, _ string) (info stream.Info, err error) {
+func (q fakeQueue) Info(ctx context.Context, _ string) (info stream.Info, err error) {
 	return stream.Info{FirstSeq: 1, LastSeq: uint64(q.messages)}, q.do(ctx, "lag", plain(func() {}))
 }
 
-func (q fakeQueue) First(ctx context.Context, _ string, from uint64) (stream.Mark, error) {
-	return stream.Mark{Seq: from, Time: q.time(from)}, q.do(ctx, "first", plain(func() {}))
+func (q fakeQueue) First(ctx context.Context, _ string, from uint64) (stream.Place, error) {
+	return stream.Place{Seq: from, Time: q.time(from)}, q.do(ctx, "first", plain(func() {}))
 }
 
-func (q fakeQueue) Refetch(ctx context.Context, _ string, from, to uint64) (deliveries []stream.Delivery, err error) {
+func (q fakeQueue) ReadRange(ctx context.Context, _ string, from, to uint64) (deliveries []stream.Delivery, err error) {
 	for seq := from; seq <= to; seq++ {
 		deliveries = append(deliveries, q.message(seq))
 	}
 	return deliveries, q.do(ctx, "refetch", plain(func() {}))
 }
 
-func (q fakeQueue) Bury(ctx context.Context, letter stream.DeadLetter) error {
+func (q fakeQueue) PublishDeadLetter(ctx context.Context, letter stream.DeadLetter) error {
 	return q.do(ctx, "bury", plain(func() { q.world.dead[letter.Seq] = 1 })) // the same letter is kept once
 }
 

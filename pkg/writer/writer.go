@@ -22,10 +22,10 @@ import (
 // Queue is where messages come from; stream.Topology implements it.
 type Queue interface {
 	Consume(ctx context.Context, stream string, from uint64, cfg stream.ConsumerConfig) (*stream.Consumer, error)
-	Refetch(ctx context.Context, stream string, from, to uint64) ([]stream.Delivery, error)
-	First(ctx context.Context, stream string, from uint64) (stream.Mark, error)
-	Lag(ctx context.Context, stream string) (stream.Info, error)
-	Bury(ctx context.Context, letter stream.DeadLetter) error
+	ReadRange(ctx context.Context, stream string, from, to uint64) ([]stream.Delivery, error)
+	First(ctx context.Context, stream string, from uint64) (stream.Place, error)
+	Info(ctx context.Context, stream string) (stream.Info, error)
+	PublishDeadLetter(ctx context.Context, letter stream.DeadLetter) error
 	Purge(ctx context.Context, stream string, below uint64) (uint64, error)
 	Shards() int
 }

@@ -347,7 +347,7 @@ func (b *bench) behind(t *testing.T) string {
 	t.Helper()
 	positions := b.positions(t)
 	for _, name := range append(b.topology.Streams(record.KindLog), b.topology.Streams(record.KindEvent)...) {
-		info := answered(t, func() (stream.Info, error) { return b.topology.Lag(t.Context(), name) })
+		info := answered(t, func() (stream.Info, error) { return b.topology.Info(t.Context(), name) })
 		if p := positions[ledger.WriterKey(name)]; p.Committed != info.LastSeq || p.Intent != nil {
 			return fmt.Sprintf("%s: committed %d of %d", name, p.Committed, info.LastSeq)
 		}
@@ -395,7 +395,7 @@ func TestMessageThatIsNoBatchIsBuriedAloneAndNeighboursAreStored(t *testing.T) {
 	b.run(t, b.writer(t, quick(), b.client).Run)
 	b.settled(t)
 	checkOnce(t, b.lines(t), 10)
-	info := answered(t, func() (stream.Info, error) { return b.topology.Lag(t.Context(), stream.DeadStream) })
+	info := answered(t, func() (stream.Info, error) { return b.topology.Info(t.Context(), stream.DeadStream) })
 	if info.Messages != 2 {
 		t.Fatalf("dead letters: %+v", info)
 	}

@@ -81,8 +81,8 @@ func letterProblem(err error) (problem.Problem, bool) {
 		return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: stream.ErrNoLetter.Error()}, true
 	case errors.Is(err, stream.ErrNeverQueued):
 		return problem.Problem{Status: http.StatusConflict, Code: "not_replayable", Detail: stream.ErrNeverQueued.Error()}, true
-	case errors.Is(err, stream.ErrUnsettled):
-		return problem.Problem{Status: http.StatusConflict, Code: "not_settled", Detail: stream.ErrUnsettled.Error() + ": try again later"}, true
+	case errors.Is(err, stream.ErrNotCommitted):
+		return problem.Problem{Status: http.StatusConflict, Code: "not_settled", Detail: stream.ErrNotCommitted.Error() + ": try again later"}, true
 	case errors.Is(err, stream.ErrNotRemoved):
 		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "not_removed", Detail: stream.ErrNotRemoved.Error()}, true
 	case errors.Is(err, stream.ErrTooLarge):

@@ -54,13 +54,13 @@ func again(t *testing.T, try func() error) {
 func messages(t *testing.T, topology *stream.Topology, name string) uint64 {
 	t.Helper()
 	var info stream.Info
-	again(t, func() (err error) { info, err = topology.Lag(admintest.Context(t), name); return err })
+	again(t, func() (err error) { info, err = topology.Info(admintest.Context(t), name); return err })
 	return info.Messages
 }
 
 func addDeadLetter(t *testing.T, topology *stream.Topology, seq uint64) {
 	t.Helper()
-	err := topology.Bury(admintest.Context(t), stream.DeadLetter{
+	err := topology.PublishDeadLetter(admintest.Context(t), stream.DeadLetter{
 		Reason: "poison", Stream: "LOGS_0", Seq: seq, Time: time.Now(), Data: []byte("a payload"), Detail: "code 27",
 	})
 	if err != nil {

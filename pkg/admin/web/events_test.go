@@ -75,7 +75,7 @@ func TestOperationsAreForAdministratorsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := topology.Bury(admintest.Context(t), stream.DeadLetter{Reason: "too_large", Stream: "none", Detail: "<script>alert(1)</script>", Data: []byte("raw \x1b[2J<b>bytes</b>"), Time: time.Now()}); err != nil {
+	if err := topology.PublishDeadLetter(admintest.Context(t), stream.DeadLetter{Reason: "too_large", Stream: "none", Detail: "<script>alert(1)</script>", Data: []byte("raw \x1b[2J<b>bytes</b>"), Time: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	member, limited := s.as(t, s.user(t, "member@example.org", project.RoleMember, shop)), s.as(t, s.user(t, "limited@example.org", project.RoleAdmin, shop))

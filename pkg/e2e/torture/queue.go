@@ -58,7 +58,7 @@ func (q *queue) left(ctx context.Context, kinds []record.Kind) (string, error) {
 	var behind []string
 	for _, kind := range kinds {
 		for _, name := range q.topology.Streams(kind) {
-			info, err := q.topology.Lag(ctx, name)
+			info, err := q.topology.Info(ctx, name)
 			if err != nil {
 				return "", err
 			}
@@ -78,7 +78,7 @@ func (q *queue) behind(ctx context.Context, kinds []record.Kind) (messages uint6
 	}
 	for _, kind := range kinds {
 		for _, name := range q.topology.Streams(kind) {
-			info, err := q.topology.Lag(ctx, name)
+			info, err := q.topology.Info(ctx, name)
 			if err != nil {
 				return 0, err
 			}
@@ -122,7 +122,7 @@ func (q *queue) find(ctx context.Context, wanted []identity) map[identity]string
 func (q *queue) search(ctx context.Context, name string, wanted []identity, found map[identity]string) error {
 	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
-	info, err := q.topology.Lag(ctx, name)
+	info, err := q.topology.Info(ctx, name)
 	if err != nil || info.Messages == 0 {
 		return err
 	}

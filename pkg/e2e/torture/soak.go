@@ -103,7 +103,7 @@ func (r *run) tidied(ctx context.Context) (full string) {
 
 func fullOf(ctx context.Context, topology *stream.Topology, names []string) string {
 	for _, name := range names {
-		info, err := topology.Lag(ctx, name)
+		info, err := topology.Info(ctx, name)
 		if err != nil {
 			return err.Error()
 		}
