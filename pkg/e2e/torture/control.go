@@ -24,15 +24,15 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// control is a writer with a known flaw, which the oracle has to catch.
+// control is a writer with a known flaw, which the oracle must find.
 type control string
 
 const (
-	// naive inserts under a random token and commits afterwards: what was
-	// inserted is inserted again when the commit was not reached.
+	// naive inserts under a random token and commits afterwards: rows are inserted
+	// again if the commit fails.
 	naive control = "naive"
-	// token inserts under the token first-last and trusts it: a restart cuts
-	// other batches, and a token may be remembered where the rows are not.
+	// token inserts under the token first-last and trusts it: after a restart the
+	// batches differ, and a token may be remembered although the rows are not there.
 	token control = "token"
 )
 
@@ -44,7 +44,7 @@ const (
 	controlAge  = 300 * time.Millisecond
 )
 
-// faultsOf are the faults that a control is known to fall over.
+// faultsOf returns the faults at which a control is known to fail.
 func faultsOf(c control) string {
 	if c == naive {
 		return "failpoint-after-insert-kill,kill-writer,mute-tables"
@@ -96,24 +96,24 @@ func runControl(c control) error {
 	return group.Wait()
 }
 
-// dieAfter understands what the real writer's failpoint after-insert is given.
+// dieAfter parses the failpoint after-insert as the real writer does.
 func dieAfter(text string) func() {
 	n, err := strconv.Atoi(strings.TrimPrefix(text, "after-insert:kill:"))
 	if err != nil {
 		return func() {}
 	}
-	left := make(chan struct{}, n) // a place for each insert that is survived
+	left := make(chan struct{}, n) // one for each insert that it survives
 	return func() {
 		select {
 		case left <- struct{}{}:
 		default:
 			fmt.Fprintln(os.Stderr, failpointMark+"after-insert")
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // what follows is never reached
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // nothing after it runs
 		}
 	}
 }
 
-// keep moves a shard, and starts over after any error.
+// keep stores a shard, and starts again after any error.
 func (w *controlWriter) keep(ctx context.Context, shard int) error {
 	for ctx.Err() == nil {
 		err := w.move(ctx, uint8(shard))
@@ -150,7 +150,7 @@ func (w *controlWriter) move(ctx context.Context, shard uint8) error {
 	}
 }
 
-// insert tries until ClickHouse says that the rows are there.
+// insert retries until ClickHouse acknowledges the rows.
 func (w *controlWriter) insert(ctx context.Context, name string, from, to uint64, block *clickhouse.LogBlock) error {
 	for {
 		id := rand.Text()
@@ -168,7 +168,7 @@ func (w *controlWriter) insert(ctx context.Context, name string, from, to uint64
 	}
 }
 
-// gather waits for a message and takes what follows within a moment.
+// gather waits for a message and adds those that follow within a moment.
 func gather(ctx context.Context, consumer *stream.Consumer, shard uint8) (block *clickhouse.LogBlock, last uint64, err error) {
 	block = &clickhouse.LogBlock{}
 	var reader record.Reader
@@ -192,7 +192,7 @@ func gather(ctx context.Context, consumer *stream.Consumer, shard uint8) (block 
 	return block, last, err
 }
 
-// eachLog calls the function for each log of a message, with its place.
+// eachLog calls the function with each log of a message and its position.
 func eachLog(reader *record.Reader, delivery stream.Delivery, shard uint8, call func(clickhouse.Row, *record.Log)) error {
 	reader.Reset(delivery.Data)
 	at := clickhouse.Row{Shard: shard, Seq: delivery.Seq, Received: delivery.Time.UnixNano()}
@@ -206,7 +206,7 @@ func eachLog(reader *record.Reader, delivery stream.Delivery, shard uint8, call 
 			return err
 		}
 		if section.Kind != record.KindLog {
-			continue // counts of what was refused, which this writer does not store
+			continue // counts of refused records, which this writer does not store
 		}
 		at.Project, at.RetentionDays = section.Project, section.RetentionDays
 		for {

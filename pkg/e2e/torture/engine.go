@@ -15,12 +15,11 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine"
 )
 
-// engineMode is the argument that makes this program ClickHouse in a process
-// of its own, which can be killed and started again over the same data.
+// engineMode is the argument that makes this program run ClickHouse, in a process
+// that can be killed and started again with the same data.
 const engineMode = "engine"
 
-// The engine's settings; the password is one, so they do not travel as
-// arguments.
+// The engine's settings are in the environment, because one is the password.
 const (
 	engineAddr     = "LOGBOOM_TORTURE_ENGINE_ADDR"
 	engineData     = "LOGBOOM_TORTURE_ENGINE_DATA"
@@ -33,7 +32,7 @@ func engineEnv(addr, data, password string) []string {
 	return []string{engineAddr + "=" + addr, engineData + "=" + data, enginePassword + "=" + password}
 }
 
-// runEngine is the whole of that process.
+// runEngine runs that process.
 func runEngine() error {
 	ctx, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer forget()
@@ -44,7 +43,7 @@ func runEngine() error {
 		DataDir:     os.Getenv(engineData),
 		Password:    os.Getenv(enginePassword),
 		MemoryLimit: 4 << 30,
-		LockTimeout: 20 * time.Second, // of a child that was killed just now
+		LockTimeout: 20 * time.Second, // held by a child that was just killed
 		Logger:      slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if errors.Is(err, engine.ErrNoLibrary) {

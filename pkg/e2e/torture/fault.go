@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// errNoEffect says that a fault came to nothing this time: what it waits for
-// did not happen.
+// errNoEffect means that a fault had no effect this time: what it waits for did not
+// happen.
 var errNoEffect = errors.New("no effect")
 
 // fault is one way to break the system.
@@ -23,15 +23,15 @@ type fault struct {
 	check   func() error // nil: it needs nothing
 	inflict func(ctx context.Context) error
 	disks   bool // it needs the volumes
-	apart   bool // all does not mean it: it has to be named
-	damages bool // ClickHouse may lose or double rows by it that it acknowledged
+	apart   bool // not included in all: it must be named
+	damages bool // ClickHouse may lose or double acknowledged rows
 }
 
-// Name is what -faults and the report call it.
+// Name returns the fault's name in -faults and in the report.
 func (f *fault) Name() string { return f.name }
 
-// Check tells what it lacks on this machine. It is asked before anything is
-// started.
+// Check returns what the fault lacks on this machine. It is called before anything
+// is started.
 func (f *fault) Check() error {
 	if f.check == nil {
 		return nil
@@ -39,40 +39,39 @@ func (f *fault) Check() error {
 	return f.check()
 }
 
-// Inflict breaks something and mends it again. It returns when whatever it
-// broke may be broken anew. errNoEffect says that it could not break what it
-// meant to.
+// Inflict breaks something and repairs it. It returns when the next fault may be
+// inflicted. errNoEffect means that nothing was broken.
 func (f *fault) Inflict(ctx context.Context) error { return f.inflict(ctx) }
 
-// group is the first word of a fault's name; -faults takes it, with an s or
-// without, for all of them.
+// group returns the first word of a fault's name. In -faults it means all faults of
+// the group, with or without an s.
 func group(name string) string {
 	first, _, _ := strings.Cut(name, "-")
 	return first
 }
 
-// tools makes the faults. It holds what they act upon; the system is set once
-// it exists.
+// tools creates the faults and has what they need. The system is set once it
+// exists.
 type tools struct {
 	system *system
-	random *rand.Rand // of the goroutine that inflicts
+	random *rand.Rand // used only by the goroutine that inflicts
 	poison *poison
-	// What follows is set once the load begins.
+	// The fields below are set when the load begins.
 	queue   *queue
 	journal *journal
 	away    time.Duration // how long an engine stays away
-	notes   []string      // for the report; of the goroutine that inflicts
+	notes   []string      // for the report; used only by the goroutine that inflicts
 }
 
-// all are the faults that there are, in the order of the list.
+// all returns all faults in the order of the list.
 func (t *tools) all() []*fault {
 	return slices.Concat(t.processFaults(), t.failpointFaults(), t.networkFaults(), t.errorFaults(), t.diskFaults(), t.awayFaults(), t.clockFaults(), []*fault{
 		{name: "poison", inflict: func(ctx context.Context) error { return t.poison.publish(ctx, t.random) }},
 	})
 }
 
-// chosen are the faults that a list names: names, groups such as kills, or all
-// but those that stand apart; a name or group behind a - is left out.
+// chosen returns the faults of a list: names, groups such as kills, or all (without
+// those that must be named). A name or group after a - is left out.
 func chosen(all []*fault, list string) ([]*fault, error) {
 	picked := map[string]bool{}
 	for word := range strings.SplitSeq(list, ",") {
@@ -84,29 +83,29 @@ func chosen(all []*fault, list string) ([]*fault, error) {
 			}
 		}
 		if !known {
-			return nil, fmt.Errorf("-faults: there is no fault %q: -list shows them", name)
+			return nil, fmt.Errorf("-faults: there is no fault %q, -list shows all", name)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(f *fault) bool { return !picked[f.name] }), nil
 }
 
-// tally is what became of one fault.
+// tally counts one fault.
 type tally struct {
 	name             string
 	inflicted, empty int // with and without effect
 	elapsed          time.Duration
 }
 
-// inflictor inflicts faults one after the other: rounds of all of them, each
-// in a new order.
+// inflictor inflicts faults one after the other, in rounds of all faults, each in a
+// new order.
 type inflictor struct {
 	faults []*fault
 	random *rand.Rand
 	calm   time.Duration // between two faults, at most
-	// patience is for how long a round tries a fault that has no effect: what it
-	// is to break may be starting still after the fault before.
+	// patience is how long a round tries a fault that has no effect: what it should
+	// break may still be starting after the fault before.
 	patience time.Duration
-	rounds   atomic.Int64 // that are over
+	rounds   atomic.Int64 // finished
 	felt     atomic.Int64 // faults that had an effect
 	tallies  []tally
 	tell     func(format string, arguments ...any)
@@ -120,7 +119,7 @@ func newInflictor(faults []*fault, random *rand.Rand, calm time.Duration, tell f
 	return i
 }
 
-// run goes on until ctx ends. A fault that has begun is ended in order.
+// run inflicts faults until ctx ends. A fault that has begun is completed.
 func (i *inflictor) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		for _, at := range i.random.Perm(len(i.faults)) {
@@ -136,10 +135,10 @@ func (i *inflictor) run(ctx context.Context) error {
 	return nil
 }
 
-// attempts is how often a round tries a fault that has no effect, at least.
+// attempts is the minimum number of attempts of a fault in a round.
 const attempts = 3
 
-// made tells whether there were so many rounds, and every fault was felt in one.
+// made reports whether so many rounds are done and every fault had an effect.
 func (i *inflictor) made(rounds int) bool {
 	return rounds == 0 || i.rounds.Load() >= int64(rounds) && i.felt.Load() == int64(len(i.faults))
 }
@@ -169,7 +168,7 @@ func (i *inflictor) inflict(ctx context.Context, at int) error {
 		i.tallies[at].elapsed += elapsed
 		i.tell("%-32s %.1fs", name, elapsed.Seconds())
 	case ctx.Err() != nil:
-		return nil // cut short by the end of the run, which mends what is left
+		return nil // cut short by the end of the run, which repairs the rest
 	case errors.Is(err, errNoEffect):
 		i.tallies[at].empty++
 		i.tell("%-32s no effect: %v", name, err)

@@ -10,11 +10,11 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// drainedWithin bounds the wait for what piled up while ClickHouse was away, in
-// times of its absence.
+// drainedWithin bounds the wait for what has accumulated while ClickHouse was away,
+// in multiples of that time.
 const drainedWithin = 2
 
-// awayFaults take an engine away for -away.
+// awayFaults stop an engine for the time of -away.
 func (t *tools) awayFaults() []*fault {
 	return []*fault{
 		{name: "away-engine", inflict: t.engineAway},
@@ -28,9 +28,9 @@ func (t *tools) awayFaults() []*fault {
 	}
 }
 
-// engineAway takes ClickHouse away while the load goes on, and then waits until
-// what piled up is stored. It tells how fast that went: every record accepted
-// from the beginning of the absence on has to be caught up with.
+// engineAway stops ClickHouse while the load continues, and then waits until
+// everything is stored. It notes how fast that was, counting every record that was
+// accepted since the stop.
 func (t *tools) engineAway(ctx context.Context) error {
 	before := t.accepted()
 	if err := t.system.tables.hold(ctx); err != nil {
@@ -56,7 +56,7 @@ func (t *tools) engineAway(ctx context.Context) error {
 	return nil
 }
 
-// caughtUp waits until the writers are no more than a few messages behind.
+// caughtUp waits until the writers are only a few messages behind.
 func (t *tools) caughtUp(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -66,16 +66,16 @@ func (t *tools) caughtUp(ctx context.Context, within time.Duration) error {
 			return nil
 		}
 		if pause(ctx, 100*time.Millisecond) != nil {
-			return fmt.Errorf("%d messages are still to be stored after %s: %w", behind, within, errNoEffect)
+			return fmt.Errorf("%d messages are not stored after %s: %w", behind, within, errNoEffect)
 		}
 	}
 }
 
-// nearlyDrained is how many messages of all streams may be on their way while
-// the load goes on.
+// nearlyDrained is how many messages of all streams may be in progress while the
+// load continues.
 const nearlyDrained = 100
 
-// accepted is how many records were accepted so far.
+// accepted returns how many records are accepted so far.
 func (t *tools) accepted() int {
 	records, _ := t.journal.totals()
 	return records[accepted]

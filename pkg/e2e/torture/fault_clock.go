@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// clockStep is the most by which the clock is put forward or back: less than
-	// ingest lets a timestamp lie ahead, and more than any lease lasts.
+	// clockStep is the largest change of the clock: less than ingest allows a
+	// timestamp to be ahead, and more than any lease lasts.
 	clockStep = 90 * time.Second
-	// clockStays is how long it stays so: longer than a lease lives.
+	// clockStays is how long the change lasts: longer than a lease.
 	clockStays = 8 * time.Second
 )
 
-// clockFaults put the machine's clock forward or back for a while. Every other
-// program on the machine sees it too, so they are inflicted only where they are
-// asked for by name.
+// clockFaults set the machine's clock forward or back for a while. They affect
+// every program on the machine, so they must be named.
 func (t *tools) clockFaults() []*fault {
 	step := func(name string, sign time.Duration) *fault {
 		return &fault{name: "clock-" + name, apart: true, check: maySetClock, inflict: func(ctx context.Context) error {
@@ -31,7 +30,7 @@ func (t *tools) clockFaults() []*fault {
 	return []*fault{step("ahead", 1), step("back", -1)}
 }
 
-// maySetClock sets the clock to what it is.
+// maySetClock checks that the clock may be set: it sets it to its value.
 func maySetClock() error {
 	var now unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_REALTIME, &now)
@@ -44,7 +43,7 @@ func maySetClock() error {
 	return nil
 }
 
-// clockPut moves the clock, waits and moves it back.
+// clockPut changes the clock, waits and changes it back.
 func clockPut(ctx context.Context, by time.Duration) (err error) {
 	if err := clockMove(by); err != nil {
 		return err

@@ -16,20 +16,19 @@ import (
 
 const (
 	injectFor = 8 * time.Second
-	// injectStarts is for strace to get hold of every thread.
+	// injectStarts is how long strace may need to attach to every thread.
 	injectStarts = 5 * time.Second
 	fullFor      = 5 * time.Second
-	// fullLeaves is what a full disk has left, in bytes: some messages still go
-	// in, and then none.
+	// fullLeaves is how many bytes a full disk has left: some messages still fit,
+	// and then none.
 	fullLeaves = 256 << 10
 	darkFor    = 500 * time.Millisecond
-	// mendWithin bounds the mending of what must not stay broken, also when the
-	// run is broken off. It takes seconds; a machine that stands still meanwhile
-	// is no reason to end a run.
-	mendWithin = 5 * time.Minute
+	// repairWithin bounds the repair of what must not stay broken, also when the run
+	// is interrupted. It takes seconds on a machine that is not busy.
+	repairWithin = 5 * time.Minute
 )
 
-// errorFaults make ClickHouse's own calls fail.
+// errorFaults make system calls of ClickHouse fail.
 func (t *tools) errorFaults() []*fault {
 	inject := func(name, calls string, first, step int) *fault {
 		return &fault{
@@ -50,7 +49,7 @@ func (t *tools) errorFaults() []*fault {
 	}
 }
 
-// inject has strace make some of the engine's calls fail for a while.
+// inject makes some of the engine's calls fail for a while, with strace.
 func (t *tools) inject(ctx context.Context, calls, what string) error {
 	said, err := t.trace(ctx, []string{"trace=" + calls, "inject=" + calls + ":" + what}, func(int) error { return pause(ctx, injectFor) })
 	if err == nil && !strings.Contains(said, "(INJECTED)") {
@@ -59,7 +58,7 @@ func (t *tools) inject(ctx context.Context, calls, what string) error {
 	return err
 }
 
-// unfelt is why nothing came of a fault, by what strace said.
+// unfelt returns why a fault had no effect, from strace's output.
 func unfelt(said, otherwise string) error {
 	if strings.Contains(said, "Operation not permitted") {
 		return fmt.Errorf("strace may not trace the engine here: %s", said)
@@ -67,10 +66,9 @@ func unfelt(said, otherwise string) error {
 	return fmt.Errorf("%s: %w", otherwise, errNoEffect)
 }
 
-// trace has strace look at the engine while something is done to that process,
-// and is what it said of calls that failed. It waits until the engine answers:
-// one that cannot read a part while it starts sets the part aside as broken,
-// which no writer can mend.
+// trace attaches strace to the engine while something is done to that process, and
+// returns its output about calls that failed. It first waits until the engine
+// answers: an engine that cannot read a part while it starts puts it aside.
 func (t *tools) trace(ctx context.Context, expressions []string, meanwhile func(pid int) error) (string, error) {
 	if err := t.awaitEngine(ctx); err != nil {
 		return "", err
@@ -86,7 +84,7 @@ func (t *tools) trace(ctx context.Context, expressions []string, meanwhile func(
 	var said bytes.Buffer
 	strace := exec.CommandContext(ctx, "strace", args...)
 	strace.Stderr = &said
-	strace.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM} // it lets go of the engine when asked
+	strace.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM} // it detaches from the engine when asked
 	strace.Cancel = func() error { return strace.Process.Signal(syscall.SIGTERM) }
 	strace.WaitDelay = injectStarts
 	if err := strace.Start(); err != nil {
@@ -104,7 +102,7 @@ func (t *tools) awaitEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.close() }() // it was for this question only
+	defer func() { _ = store.close() }() // it was only pinged
 	wait, cancel := context.WithTimeout(ctx, killWaits)
 	defer cancel()
 	for {
@@ -127,16 +125,16 @@ func (t *tools) diskFaults() []*fault {
 	}
 }
 
-// losePower takes the power from both disks and every process at the same
-// moment, and starts them again over what is left. It is not cut short: what
-// would be left is a system without disks.
+// losePower cuts the power of both disks and all processes at the same moment, and
+// starts them again with what is left. It is not interrupted, because that would
+// leave a system without disks.
 func (t *tools) losePower(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairWithin)
 	defer cancel()
 	s := t.system
 	volumes := []*volume{s.queueVolume, s.tablesVolume}
-	// Without power nobody answers any more: whoever ran on after the cut could
-	// promise what a disk that is half gone told him.
+	// Without power nothing answers. A process that still ran after the cut could
+	// promise something because of a disk that is already stopped.
 	for _, service := range s.services() {
 		service.freeze()
 	}
@@ -167,8 +165,8 @@ func (t *tools) losePower(ctx context.Context) error {
 	return nil
 }
 
-// fillQueue leaves the queue's disk without room. A nats-server that met a
-// full disk does not heal by itself, so it is started again once there is room.
+// fillQueue fills the queue's disk. A nats-server that met a full disk does not
+// recover by itself, so it is restarted once there is room.
 func (t *tools) fillQueue(ctx context.Context) error {
 	free, err := t.system.queueVolume.fill(fullLeaves)
 	if err != nil {
@@ -178,13 +176,13 @@ func (t *tools) fillQueue(ctx context.Context) error {
 	if err := free(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairWithin)
 	defer cancel()
 	_, err = t.system.nats.restartWith(ctx)
 	return errors.Join(err, waited)
 }
 
-// fillTables leaves ClickHouse's disk without room; it heals by itself.
+// fillTables fills ClickHouse's disk. ClickHouse recovers by itself.
 func (t *tools) fillTables(ctx context.Context) error {
 	free, err := t.system.tablesVolume.fill(fullLeaves)
 	if err != nil {

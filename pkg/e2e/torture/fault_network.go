@@ -10,18 +10,18 @@ import (
 
 const (
 	stallFor = 5 * time.Second
-	// muteFor is short of the writer's deadline for an insert, so that it meets
-	// a reset and not only a timeout.
+	// muteFor is shorter than the writer's deadline for an insert, so that the writer
+	// gets a reset and not only a timeout.
 	muteFor = 3 * time.Second
 	slowFor = 4 * time.Second
-	// cutWaits is how long a reset waits for a request to break; on the way to
-	// Redis few are as long as that.
+	// cutWaits is how long a reset waits for a request to break; few requests to
+	// Redis are that long.
 	cutWaits = 10 * time.Second
 )
 
-// networkFaults break the ways between processes and engines. Their names end
-// in the way: intake is ingest's to the queue, queue the writer's, tables the
-// writer's to ClickHouse, redis ingest's to Redis.
+// networkFaults break connections between processes and engines. Their names end
+// with the connection: intake is from ingest to the queue, queue from the writer to
+// the queue, tables from the writer to ClickHouse, redis from ingest to Redis.
 func (t *tools) networkFaults() []*fault {
 	ways := []struct {
 		name string
@@ -52,9 +52,9 @@ func (t *tools) networkFaults() []*fault {
 	return faults
 }
 
-// cut resets every connection of a way in the middle of what is being sent.
+// cut resets every connection of a proxy in the middle of a request.
 func (t *tools) cut(ctx context.Context, way *proxy) error {
-	done := make(chan int, 1) // one: the fuse burns once
+	done := make(chan int, 1) // one: it is called once
 	way.after(1+t.random.IntN(64<<10), func() { done <- way.reset() })
 	select {
 	case <-done:
@@ -65,7 +65,7 @@ func (t *tools) cut(ctx context.Context, way *proxy) error {
 	}
 	way.after(0, nil)
 	if n := way.reset(); n > 0 {
-		return nil // little passes here, as on the way to Redis
+		return nil // requests are too short, as those to Redis
 	}
 	return fmt.Errorf("%s has no connections: %w", way.name, errNoEffect)
 }

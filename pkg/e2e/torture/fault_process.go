@@ -14,32 +14,31 @@ import (
 )
 
 const (
-	// zombieFor is longer than a lease of a writer lives without a beat, so
-	// that another writer works its shards when it wakes.
+	// zombieFor is longer than a writer's lease lasts without a beat, so that
+	// another writer has its shards when it continues.
 	zombieFor = 16 * time.Second
-	// briefZombie is just longer than that: a lease lapses after 4.5 s.
+	// briefZombie is just longer than a lease, which expires after 4.5 s.
 	briefZombie = 7 * time.Second
 	frozenFor   = 4 * time.Second
-	// killWaits is how long a fault waits for what it is to meet: seconds, but
-	// where the whole machine stands still for a while.
+	// killWaits is how long a fault waits for its moment. On a machine that is not
+	// busy it comes within seconds.
 	killWaits = time.Minute
-	// failpointWaits is how long it may take to come to a failpoint; and
-	// sleepLasts that the failpoint's own sleep of 40 s is over.
+	// failpointWaits is how long it may take to reach a failpoint. After sleepLasts
+	// the failpoint's own sleep of 40 s is over.
 	failpointWaits = time.Minute
 	sleepLasts     = 42 * time.Second
-	// failpointVariable is what a writer built with the tag failpoint obeys:
-	// name:kill|error|sleep:<n-th>. It prints failpointMark and the name then.
+	// failpointVariable sets the failpoint of a writer that is built with the tag
+	// failpoint: name:kill|error|sleep:<n>. The writer prints failpointMark and the
+	// name when it reaches it.
 	failpointVariable = "LOGBOOM_FAILPOINT"
 	failpointMark     = "failpoint "
-	// writerDays has such a writer take every second run of four messages of a
-	// stream for those of the day before, so that every second batch or so has
-	// rows of two partitions.
+	// writerDays makes such a writer date every second run of four messages of a
+	// stream back by a day, so that about every second batch has two partitions.
 	writerDays = "LOGBOOM_FAILPOINT_DAYS=4"
 )
 
-// failpoints are the steps of pkg/writer at which it can be made to fail. The
-// step inside an insert, between two days, would be come to at midnight alone:
-// writerDays has it come all the time.
+// failpoints are the steps of pkg/writer at which it can fail. The step inside an
+// insert, between two days, would be reached only at midnight without writerDays.
 var failpoints = map[string][]string{
 	"take-over":     {"kill", "error"},
 	"before-intent": {"kill", "error"},
@@ -50,7 +49,7 @@ var failpoints = map[string][]string{
 	"after-commit":  {"kill", "error"},
 }
 
-// pick draws one of several services.
+// pick returns a random service.
 func (t *tools) pick(from []*service) *service { return from[t.random.IntN(len(from))] }
 
 func (t *tools) processFaults() []*fault {
@@ -75,7 +74,7 @@ func (t *tools) processFaults() []*fault {
 	}
 }
 
-// killed kills a process with -9 and waits for the next one.
+// killed kills a process with SIGKILL and waits until it is started again.
 func killed(ctx context.Context, s *service) error {
 	if s.pid() == 0 {
 		return fmt.Errorf("%s is not running: %w", s.name, errNoEffect)
@@ -84,8 +83,8 @@ func killed(ctx context.Context, s *service) error {
 	return err
 }
 
-// killEngineChild kills ClickHouse alone: the process that looks after it
-// starts it again behind the same socket.
+// killEngineChild kills only ClickHouse: its parent process starts it again with
+// the same socket.
 func (t *tools) killEngineChild(context.Context) error {
 	pid, err := t.enginePID()
 	if err != nil {
@@ -94,7 +93,7 @@ func (t *tools) killEngineChild(context.Context) error {
 	return ended(syscall.Kill(pid, syscall.SIGKILL))
 }
 
-// enginePID is ClickHouse's own process.
+// enginePID returns the ID of ClickHouse's own process.
 func (t *tools) enginePID() (int, error) {
 	pids := children(t.system.tables.pid())
 	if len(pids) != 1 {
@@ -103,10 +102,9 @@ func (t *tools) enginePID() (int, error) {
 	return pids[0], nil
 }
 
-// killEngineInserting kills ClickHouse when the body of an insert is under
-// way to it.
+// killEngineInserting kills ClickHouse while it receives the body of an insert.
 func (t *tools) killEngineInserting(ctx context.Context) error {
-	done := make(chan error, 1) // one: the fuse burns once
+	done := make(chan error, 1) // one: it is called once
 	t.system.writerTables.after(8<<10+t.random.IntN(128<<10), func() { done <- t.killEngineChild(ctx) })
 	select {
 	case err := <-done:
@@ -129,7 +127,7 @@ func (t *tools) killAll(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// frozen stops a process for a while, without its knowledge.
+// frozen suspends a process for a while.
 func frozen(ctx context.Context, s *service, d time.Duration) error {
 	if err := s.signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -144,18 +142,18 @@ func (t *tools) freezeEngine(ctx context.Context) error {
 		return err
 	}
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		return fmt.Errorf("stop the engine: %w: %w", err, errNoEffect) // it ended just now
+		return fmt.Errorf("stop the engine: %w: %w", err, errNoEffect) // it has just ended
 	}
 	waited := pause(ctx, frozenFor)
 	return errors.Join(ended(syscall.Kill(pid, syscall.SIGCONT)), waited)
 }
 
-// flushRedis empties Redis under everybody's feet.
+// flushRedis empties Redis while it is used.
 func (t *tools) flushRedis(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	conn, err := dialer.DialContext(ctx, "tcp", t.system.redisAddr)
 	if err != nil {
-		return fmt.Errorf("%w: %w", err, errNoEffect) // it was killed just now
+		return fmt.Errorf("%w: %w", err, errNoEffect) // it was just killed
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
@@ -172,8 +170,8 @@ func (t *tools) flushRedis(ctx context.Context) error {
 	return nil
 }
 
-// failpointFaults are kills, errors, and sleeps longer than a lease, by which
-// an insert comes late.
+// failpointFaults are kills, errors, and sleeps that are longer than a lease, so
+// that an insert arrives late.
 func (t *tools) failpointFaults() []*fault {
 	var faults []*fault
 	for _, point := range slices.Sorted(maps.Keys(failpoints)) {
@@ -187,12 +185,12 @@ func (t *tools) failpointFaults() []*fault {
 	return faults
 }
 
-// failAt starts a writer with a failpoint and waits until it has met it, which
-// it prints, and what comes of it is over.
+// failAt starts a writer with a failpoint and waits until the writer has reached it
+// and its effect is over.
 func (t *tools) failAt(ctx context.Context, point, verb string) error {
 	nth := 1 + t.random.IntN(4)
 	if point == "take-over" || point == "inside-insert" {
-		nth = 1 // it is not passed often
+		nth = 1 // it is reached rarely
 	}
 	writer := t.pick(t.system.writers)
 	mark := failpointMark + point
@@ -203,7 +201,7 @@ func (t *tools) failAt(ctx context.Context, point, verb string) error {
 	}
 	met := writer.prints(ctx, mark, before, failpointWaits)
 	if met && verb == "sleep" {
-		_ = pause(ctx, sleepLasts) // its end by ctx is looked at below
+		_ = pause(ctx, sleepLasts) // the end of ctx is checked below
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -212,12 +210,12 @@ func (t *tools) failAt(ctx context.Context, point, verb string) error {
 		return err
 	}
 	if !met {
-		return fmt.Errorf("%s was not come to in %s: %w", point, failpointWaits, errNoEffect)
+		return fmt.Errorf("%s was not reached in %s: %w", point, failpointWaits, errNoEffect)
 	}
 	return nil
 }
 
-// prints waits until the process has printed the line more often than before.
+// prints waits until the process has printed the line again.
 func (s *service) prints(ctx context.Context, line string, before int, within time.Duration) bool {
 	wait, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -229,7 +227,7 @@ func (s *service) prints(ctx context.Context, line string, before int, within ti
 	return true
 }
 
-// endLife kills the process if it is that start of it still.
+// endLife kills the process unless it was restarted since that start.
 func (s *service) endLife(ctx context.Context, start int) error {
 	if s.startNumber() != start {
 		return nil

@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// writesFail is for how long writes fail at a time, and writesPass the most
-	// that they pass in between.
+	// writesFail is how long writes fail at a time, and writesPass the longest time
+	// in between.
 	writesFail = 2 * time.Millisecond
 	writesPass = 300 * time.Millisecond
 )
 
-// failWrites makes ClickHouse's writes to files fail, now and then. strace cannot
-// tell them from those to pipes and sockets, over which a process falls that has
-// nothing to do with disks; a limit of the size of files can. So strace only
-// tells whether a write has met it.
+// failWrites makes writes of ClickHouse to files fail repeatedly. It limits the size
+// of files, because strace cannot distinguish writes to files from writes to pipes
+// and sockets. strace only shows whether a write has failed.
 func (t *tools) failWrites(ctx context.Context) error {
 	said, err := t.trace(ctx, []string{"trace=write,pwrite64,writev,pwritev"}, func(pid int) error {
 		for until := time.Now().Add(injectFor); time.Now().Before(until); {
@@ -37,25 +36,25 @@ func (t *tools) failWrites(ctx context.Context) error {
 	})
 	switch {
 	case errors.Is(err, unix.ESRCH):
-		return nil // the engine has ended over one
+		return nil // a failed write has ended the engine
 	case err == nil && !strings.Contains(said, "EFBIG"):
 		return unfelt(said, "no write failed")
 	}
 	return err
 }
 
-// failWritesOnce lets no file of a process grow for a moment.
+// failWritesOnce prevents the files of a process from growing for a moment.
 func failWritesOnce(pid int) error {
 	var before unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, nil, &before); err != nil {
-		return fmt.Errorf("ask how large the files of process %d may be: %w", pid, err)
+		return fmt.Errorf("read the file size limit of process %d: %w", pid, err)
 	}
 	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: before.Max}, nil); err != nil {
-		return fmt.Errorf("limit the files of process %d: %w", pid, err)
+		return fmt.Errorf("set the file size limit of process %d: %w", pid, err)
 	}
 	time.Sleep(writesFail)
 	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &before, nil); err != nil {
-		return fmt.Errorf("limit the files of process %d no more: %w", pid, err)
+		return fmt.Errorf("restore the file size limit of process %d: %w", pid, err)
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// fate is what a sender was told about a request.
+// fate is what the answers to a request promise.
 type fate uint8
 
 const (
-	unknown  fate = iota // no answer, or one that says so: stored or not, but never twice
+	unknown  fate = iota // no answer, or one without a promise: stored or not, but never twice
 	accepted             // stored once
 	refused              // nothing of it is stored
 )
@@ -31,16 +31,16 @@ type sent struct {
 	key          string // its Idempotency-Key, or empty
 	fate         fate
 	began        time.Time
-	detail       string // the last answer, where it was not accepted
+	detail       string // the last answer, unless it was accepted
 }
 
-// journal is what every sender sent and was told. A sender writes to its own
-// page alone; pages are read when all have ended.
+// journal has what every sender sent and which answers it got. A sender writes only
+// to its own page; pages are read when all senders have ended.
 type journal struct {
 	pages []page
 }
 
-// page is one sender's part. Its records are numbered from 0 without a gap.
+// page is one sender's part. Its records are numbered from 0 without gaps.
 type page struct {
 	mu       sync.Mutex // guards what is read while the sender runs
 	requests []sent
@@ -56,7 +56,7 @@ func (p *page) add(s sent) {
 	p.records[s.fate] += s.count
 }
 
-// totals counts the records of all senders by fate.
+// totals returns the records of all senders by fate.
 func (j *journal) totals() (records [refused + 1]int, requests int) {
 	for i := range j.pages {
 		p := &j.pages[i]
@@ -75,11 +75,11 @@ type identity struct{ sender, number int }
 
 func (id identity) String() string { return fmt.Sprintf("%d/%d", id.sender, id.number) }
 
-// filler makes records of different lengths: what follows a record's identity
-// is a part of it that depends on the identity alone.
+// filler makes records of different lengths: a part of it follows a record's
+// identity and depends only on that.
 var filler = strings.Repeat("the quick brown fox jumps over the lazy dog; ", 8)
 
-// appendText appends the record's text: its identity, a checksum, filler.
+// appendText appends a record's text: its identity, a checksum and filler.
 func (id identity) appendText(dst []byte) []byte {
 	from := len(dst)
 	dst = strconv.AppendInt(dst, int64(id.sender), 10)
@@ -90,7 +90,7 @@ func (id identity) appendText(dst []byte) []byte {
 	return fmt.Appendf(dst, " %08x", crc32.ChecksumIEEE(dst[from:]))
 }
 
-// parseText reads a record's text and checks that it is whole.
+// parseText parses a record's text and checks that it is complete.
 func parseText(text string) (identity, bool) {
 	var id identity
 	head, _, _ := strings.Cut(text, " ")

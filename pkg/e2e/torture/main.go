@@ -25,8 +25,9 @@ const (
 	exitBadOption = 2
 )
 
-// innerFolder tells a process that it is the run itself, and where to keep its
-// files. The process that was called makes the folder, waits, and removes it.
+// innerFolder is the environment variable of the process that does the run, with
+// the folder for its files. The process that the user started creates the folder,
+// waits, and removes it.
 const innerFolder = "LOGBOOM_TORTURE_FOLDER"
 
 // options are the flags.
@@ -47,12 +48,12 @@ type options struct {
 }
 
 func main() {
-	signal.Ignore(syscall.SIGXFSZ) // errors-write: the engine is to see the error, and not to end by the signal
+	signal.Ignore(syscall.SIGXFSZ) // for errors-write: the engine must get the error, not end by the signal
 	engine.Main()
 	os.Exit(dispatch(os.Args[1:]))
 }
 
-// dispatch finds out which of the program's parts is meant.
+// dispatch runs the part of the program that the arguments name.
 func dispatch(args []string) int {
 	switch {
 	case len(args) == 1 && args[0] == engineMode:
@@ -88,23 +89,23 @@ func exitCode(err error) int {
 	return 0
 }
 
-// parseOptions reads the flags and completes what hangs on others.
+// parseOptions parses the flags and sets the defaults that depend on others.
 func parseOptions(args []string, out io.Writer) (options, error) {
 	var o options
 	var stand string
 	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.DurationVar(&o.duration, "duration", 10*time.Minute, "how long to send and to inflict; one round of all faults takes about 8m")
+	flags.DurationVar(&o.duration, "duration", 10*time.Minute, "how long to send and to inflict faults; one round of all faults takes about 8m")
 	flags.DurationVar(&o.calm, "calm", 2*time.Second, "longest pause between two faults; the shortest is half of it")
-	flags.StringVar(&o.faults, "faults", "", "names, groups such as kills or failpoints, all, or none; -name leaves out; default: all, or what the control falls over")
-	flags.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the order of faults and of the load; timing still differs")
-	flags.IntVar(&o.records, "records", 10_000, "fewest records to be accepted")
-	flags.IntVar(&o.rate, "rate", 3000, "records a second")
-	flags.IntVar(&o.senders, "senders", 8, "connections that send")
-	flags.IntVar(&o.rounds, "rounds", 0, "fewest rounds of all chosen faults; the run goes on until then and until each had an effect, up to 3 times -duration and a quarter of an hour")
-	flags.DurationVar(&o.away, "away", 20*time.Second, "how long away-engine and away-redis take an engine away")
-	flags.StringVar(&stand, "control", "", "put a flawed writer in the place of the real one and demand that it is caught: naive or token")
-	flags.BoolVar(&o.soak, "soak", false, "leave the last fifth of the run in peace, and judge what the processes and the queue hold in the end")
+	flags.StringVar(&o.faults, "faults", "", "names, groups such as kills or failpoints, all, or none; -name leaves one out; default: all, or those that the control fails at")
+	flags.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the order of faults and of the load; timing still differs")
+	flags.IntVar(&o.records, "records", 10_000, "minimum number of accepted records")
+	flags.IntVar(&o.rate, "rate", 3000, "records per second")
+	flags.IntVar(&o.senders, "senders", 8, "number of connections that send")
+	flags.IntVar(&o.rounds, "rounds", 0, "minimum number of rounds of all chosen faults; the run continues until then, and until each had an effect, for at most 3 times -duration and 15 minutes")
+	flags.DurationVar(&o.away, "away", 20*time.Second, "how long away-engine and away-redis stop an engine")
+	flags.StringVar(&stand, "control", "", "replace the writer by a flawed one, which must be caught: naive or token")
+	flags.BoolVar(&o.soak, "soak", false, "inflict nothing in the last fifth of the run, and check the memory of the processes and the size of the queue at the end")
 	flags.BoolVar(&o.keep, "keep", false, "keep the folder with logs and data")
 	flags.BoolVar(&o.list, "list", false, "list the faults")
 	if err := flags.Parse(args); err != nil {
@@ -121,10 +122,10 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 
 func (o *options) validate(rest []string) error {
 	if len(rest) > 0 {
-		return fmt.Errorf("%q is not understood: all options begin with -", rest[0])
+		return fmt.Errorf("%q is not an option: all options begin with -", rest[0])
 	}
 	if !slices.Contains([]control{"", naive, token}, o.control) {
-		return fmt.Errorf("-control %q: there are naive and token", o.control)
+		return fmt.Errorf("-control %q: want naive or token", o.control)
 	}
 	if o.duration < time.Second || o.duration > 24*time.Hour {
 		return fmt.Errorf("-duration %s is not within 1s and 24h", o.duration)
@@ -133,14 +134,14 @@ func (o *options) validate(rest []string) error {
 		return fmt.Errorf("-away %s is not within 1s and 1h", o.away)
 	}
 	if o.calm < 0 || o.rate < 1 || o.rate > 100_000 || o.senders < 1 || o.senders > 256 || o.records < 0 || o.rounds < 0 {
-		return errors.New("-calm, -rounds and -records must not be negative, -rate be 1 to 100000, -senders 1 to 256")
+		return errors.New("-calm, -rounds and -records must not be negative, -rate must be 1 to 100000, -senders 1 to 256")
 	}
 	_, err := chosen((&tools{}).all(), o.faults)
 	return err
 }
 
-// outer runs the torture in a process of its own, in a mount namespace of its
-// own where disks are mounted, and tidies up after it however it ends.
+// outer runs the torture in a process of its own, with its own mount namespace if
+// disks are mounted, and removes its files however it ends.
 func outer(o options, args []string) int {
 	folder, err := os.MkdirTemp("", "logboom-torture-")
 	if err != nil {
@@ -157,16 +158,16 @@ func outer(o options, args []string) int {
 	if err != nil {
 		return exitCode(err)
 	}
-	signal.Ignore(syscall.SIGINT) // the terminal tells the run as well
+	signal.Ignore(syscall.SIGINT) // the terminal sends it to the run as well
 	terminated, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer forget()
 	run := exec.CommandContext(terminated, self, args...)
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) }
 	run.Env = append(os.Environ(), innerFolder+"="+folder)
 	run.Stdout, run.Stderr = os.Stdout, os.Stderr
-	runtime.LockOSThread() // the death signal is sent when this thread ends
+	runtime.LockOSThread() // Linux sends the death signal when this thread ends
 	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if disks(faults) && os.Geteuid() == 0 { // without root the run says what it lacks
+	if disks(faults) && os.Geteuid() == 0 { // without root the run reports what is missing
 		run.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	}
 	err = run.Run()
@@ -179,7 +180,7 @@ func outer(o options, args []string) int {
 	return exitCode(err)
 }
 
-// inner is the run.
+// inner does the run.
 func inner(o options, folder string) int {
 	ctx, forget := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer forget()
@@ -201,13 +202,13 @@ func inner(o options, folder string) int {
 	return result.conclude(os.Stdout, filepath.Base(folder))
 }
 
-// conclude says what it all means. A control is to be caught, anything else to
-// be clean.
+// conclude prints the verdict and returns the exit code. A control must be caught;
+// any other run must be clean.
 func (r *report) conclude(out io.Writer, name string) int {
 	o := r.run.options
 	switch {
 	case o.control != "" && r.caught():
-		fmt.Fprintf(out, "\n%s: the %s writer was caught, as it has to be\n", name, o.control)
+		fmt.Fprintf(out, "\n%s: the %s writer was caught, as it must be\n", name, o.control)
 		return 0
 	case o.control != "":
 		fmt.Fprintf(out, "\n%s: the %s writer was not caught: the harness is blind, or the run was too short (seed %d)\n", name, o.control, o.seed)

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// maxExamples is how many of each sort of violation are described.
+// maxExamples is how many violations of each sort the report describes.
 const maxExamples = 5
 
-// row is what the oracle needs to know of a stored row.
+// row is what the oracle needs of a stored row.
 type row struct {
 	kind string // logs or events
 	text string
@@ -27,16 +27,16 @@ type place struct {
 
 // verdict is what the oracle found.
 type verdict struct {
-	stored, events uint64              // rows, and those among them that are events
+	stored, events uint64              // rows, and how many of them are events
 	found          map[string]int      // records by sort of violation
 	examples       map[string][]string // some of each
 }
 
 // The sorts of violation.
 const (
-	lost     = "lost"     // accepted, and not there
-	doubled  = "doubled"  // there more than once
-	phantom  = "phantom"  // refused or never sent, and there
+	lost     = "lost"     // accepted, and not stored
+	doubled  = "doubled"  // stored more than once
+	phantom  = "phantom"  // refused or never sent, and stored
 	misfiled = "misfiled" // in the other table
 )
 
@@ -47,12 +47,11 @@ func (v *verdict) add(sort, format string, arguments ...any) {
 	}
 }
 
-// clean tells whether nothing was found.
+// clean reports whether nothing was found.
 func (v *verdict) clean() bool { return len(v.found) == 0 }
 
-// oracle counts rows and then holds them against the journal. Rows are
-// counted in a byte for each record; where the rows of a record are is kept
-// only for those that are there more than once.
+// oracle counts rows and then compares them with the journal. It counts in a byte
+// for each record, and keeps the places of records that are stored more than once.
 type oracle struct {
 	journal *journal
 	seen    [][]uint8
@@ -79,7 +78,7 @@ func newOracle(j *journal) *oracle {
 	return o
 }
 
-// count takes a stored row.
+// count counts a stored row.
 func (o *oracle) count(r row) {
 	o.verdict.stored++
 	if r.kind == "events" {
@@ -107,8 +106,7 @@ func (o *oracle) count(r row) {
 	*seen = min(*seen+1, 255-1) // more would change nothing
 }
 
-// request is the request that a record was sent in. The record must have been
-// sent.
+// request returns the request of a record, which must have been sent.
 func (j *journal) request(id identity) sent {
 	requests := j.pages[id.sender].requests
 	at, _ := slices.BinarySearchFunc(requests, id.number, func(s sent, number int) int {
@@ -123,7 +121,7 @@ func (j *journal) request(id identity) sent {
 	return requests[at]
 }
 
-// judge ends the counting. missing are the records that were lost.
+// judge ends the counting and returns the lost records.
 func (o *oracle) judge() (v verdict, missing []identity) {
 	for sender := range o.journal.pages {
 		for _, s := range o.journal.pages[sender].requests {
@@ -137,28 +135,28 @@ func (o *oracle) judge() (v verdict, missing []identity) {
 	return o.verdict, missing
 }
 
-// judgeOne tells whether the record is lost.
+// judgeOne reports whether the record is lost.
 func (o *oracle) judgeOne(id identity, s sent) bool {
 	n := o.seen[id.sender][id.number]
 	if n == 1 && s.fate != refused || n == 0 && s.fate != accepted {
-		return false // as it should be; most of them
+		return false // correct, as most are
 	}
-	told := fmt.Sprintf("%v, %s at %s%s", id, s.fate, s.began.Format("15:04:05.000"), s.note())
+	record := fmt.Sprintf("%v, %s at %s%s", id, s.fate, s.began.Format("15:04:05.000"), s.describe())
 	switch {
 	case n == 0 && s.fate == accepted:
-		o.verdict.add(lost, "%s, is not there", told)
+		o.verdict.add(lost, "%s, is not stored", record)
 		return true
 	case n > 1:
 		places := append([]place{o.first[id.sender][id.number]}, o.more[id]...)
-		o.verdict.add(doubled, "%s, is there %d times: %v", told, n, places)
+		o.verdict.add(doubled, "%s, is stored %d times: %v", record, n, places)
 	case n == 1 && s.fate == refused:
-		o.verdict.add(phantom, "%s, is there: %v", told, o.first[id.sender][id.number])
+		o.verdict.add(phantom, "%s, is stored: %v", record, o.first[id.sender][id.number])
 	}
 	return false
 }
 
-// note says what an example should tell of its request.
-func (s sent) note() string {
+// describe returns what an example says about its request.
+func (s sent) describe() string {
 	text := fmt.Sprintf(" in a request of %d %s", s.count, s.kind)
 	if s.key != "" {
 		text += " with a key"

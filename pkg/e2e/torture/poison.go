@@ -14,16 +14,16 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// poison is messages on the queue that are no batches of records, as another
-// version or another program may leave them. Each has to end among the dead
-// letters, and to cost nothing else.
+// poison publishes messages that are not batches of records, as another version or
+// another program may leave them. Each must become a dead letter and have no other
+// effect.
 type poison struct {
 	js     jetstream.JetStream
 	shards int
-	sent   int // stored by the queue for certain
+	sent   int // acknowledged by the queue
 }
 
-// publish puts one on a shard.
+// publish publishes one to a shard.
 func (p *poison) publish(ctx context.Context, random *rand.Rand) error {
 	kind, suffix := record.KindLog, ""
 	if random.IntN(3) == 0 {
@@ -41,7 +41,7 @@ func (p *poison) publish(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// dead is how many dead letters there are.
+// dead returns how many dead letters there are.
 func (p *poison) dead(ctx context.Context) (uint64, error) {
 	letters, err := p.js.Stream(ctx, stream.DeadStream)
 	if err != nil {

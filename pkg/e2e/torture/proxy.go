@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// traffic is what a proxy does with the bytes that pass.
+// traffic is what a proxy does with bytes.
 type traffic int
 
 const (
 	flowing traffic = iota // passed on
-	stalled                // kept back until they flow again: a partition that heals
-	muted                  // answers are thrown away: it was done, and nobody heard
+	stalled                // kept back until they flow again: a partition that ends
+	muted                  // answers are discarded: the request was done, and the answer is lost
 	slow                   // each piece waits for slowness
 )
 
@@ -30,7 +30,7 @@ const (
 	dialTimeout = 2 * time.Second
 )
 
-// proxy stands between processes and an engine, and breaks what passes.
+// proxy is between processes and an engine, and breaks connections.
 type proxy struct {
 	name     string
 	target   string
@@ -40,14 +40,14 @@ type proxy struct {
 	mode    traffic
 	changed chan struct{} // closed and replaced when the mode changes
 	pairs   map[*pair]struct{}
-	fuse    int    // bytes to the engine until burn is called; 0: no fuse
-	burn    func() // runs in the goroutine that passes the bytes
+	fuse    int    // bytes to the engine until burn is called; 0: never
+	burn    func() // runs in the goroutine that copies the bytes
 }
 
 // pair is one connection, on both sides.
 type pair struct{ client, server *net.TCPConn }
 
-// listenProxy opens the proxy's port on loopback.
+// listenProxy listens on a port of the loopback interface.
 func listenProxy(name, target string) (*proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,7 +58,7 @@ func listenProxy(name, target string) (*proxy, error) {
 
 func (p *proxy) addr() string { return p.listener.Addr().String() }
 
-// run passes connections on until ctx ends.
+// run accepts connections until ctx ends.
 func (p *proxy) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		p.listener.Close()
@@ -72,7 +72,7 @@ func (p *proxy) run(ctx context.Context) error {
 			return group.Wait()
 		}
 		if err != nil {
-			continue // the client hung up
+			continue // the client has disconnected
 		}
 		group.Go(func() error { p.serve(ctx, conn.(*net.TCPConn)); return nil })
 	}
@@ -90,7 +90,7 @@ func (p *proxy) serve(ctx context.Context, client *net.TCPConn) {
 	p.pairs[c] = struct{}{}
 	p.mu.Unlock()
 	if ctx.Err() != nil {
-		c.reset() // the reset of the end may have missed it
+		c.reset() // the reset at the end may have missed it
 	}
 	var group errgroup.Group
 	group.Go(func() error { p.pass(ctx, c.server, c.client, true); return nil })
@@ -103,7 +103,7 @@ func (p *proxy) serve(ctx context.Context, client *net.TCPConn) {
 	c.server.Close()
 }
 
-// pass moves bytes one way. The end of one way is passed on as such.
+// pass copies bytes in one direction, and its end.
 func (p *proxy) pass(ctx context.Context, to, from *net.TCPConn, request bool) {
 	buffer := make([]byte, pieceBytes)
 	for {
@@ -116,7 +116,7 @@ func (p *proxy) pass(ctx context.Context, to, from *net.TCPConn, request bool) {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			_ = to.CloseWrite() // it may be gone
+			_ = to.CloseWrite() // it may be closed
 			return
 		case err != nil:
 			hangUp(to)
@@ -125,7 +125,8 @@ func (p *proxy) pass(ctx context.Context, to, from *net.TCPConn, request bool) {
 	}
 }
 
-// admit waits as the mode says and tells whether the bytes are to go on.
+// admit waits according to the mode and reports whether the bytes are to be passed
+// on.
 func (p *proxy) admit(ctx context.Context, n int, request bool) bool {
 	p.light(n, request)
 	for {
@@ -148,7 +149,7 @@ func (p *proxy) admit(ctx context.Context, n int, request bool) bool {
 	}
 }
 
-// light burns the fuse down by the bytes of a request.
+// light counts the bytes of a request for after.
 func (p *proxy) light(n int, request bool) {
 	p.mu.Lock()
 	burn := p.burn
@@ -166,16 +167,16 @@ func (p *proxy) light(n int, request bool) {
 	}
 }
 
-// after has the function called in the middle of a request: before the bytes
-// pass that make it so many in all.
+// after sets a function that is called in the middle of a request, before so many
+// bytes have passed.
 func (p *proxy) after(bytes int, call func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fuse, p.burn = bytes, call
 }
 
-// set changes the mode. Connections whose answers were thrown away cannot go
-// on, so leaving muted ends them.
+// set changes the mode. Connections whose answers were discarded cannot continue,
+// so leaving muted closes them.
 func (p *proxy) set(mode traffic) {
 	p.mu.Lock()
 	before := p.mode
@@ -188,8 +189,7 @@ func (p *proxy) set(mode traffic) {
 	}
 }
 
-// reset ends every connection the hard way; new ones work. It returns how many
-// there were.
+// reset resets every connection; new ones work. It returns how many there were.
 func (p *proxy) reset() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,7 +204,7 @@ func (c *pair) reset() {
 	hangUp(c.server)
 }
 
-// hangUp closes with a reset in place of an orderly end.
+// hangUp closes a connection with a reset.
 func hangUp(conn *net.TCPConn) {
 	_ = conn.SetLinger(0) // it may be closed already
 	conn.Close()

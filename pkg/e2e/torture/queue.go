@@ -17,10 +17,10 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// searchTimeout bounds the search of one stream for what was lost.
+// searchTimeout bounds the search of one stream for lost records.
 const searchTimeout = 20 * time.Second
 
-// queue is the harness's own look at the queue, past all proxies.
+// queue is the harness's own connection to the queue, without a proxy.
 type queue struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
@@ -48,8 +48,8 @@ func openQueue(ctx context.Context, addr string) (*queue, error) {
 
 func (q *queue) close() { q.nc.Close() }
 
-// left tells what of the streams the writers have yet to commit; empty when
-// nothing is.
+// left describes what the writers have not committed yet; it is empty if they have
+// committed everything.
 func (q *queue) left(ctx context.Context, kinds []record.Kind) (string, error) {
 	positions, err := q.ledger.Positions(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (q *queue) left(ctx context.Context, kinds []record.Kind) (string, error) {
 	return strings.Join(behind, ", "), nil
 }
 
-// behind is how many messages the writers have yet to commit.
+// behind returns how many messages the writers have not committed yet.
 func (q *queue) behind(ctx context.Context, kinds []record.Kind) (messages uint64, err error) {
 	positions, err := q.ledger.Positions(ctx)
 	if err != nil {
@@ -102,13 +102,13 @@ func (q *queue) drain(ctx context.Context, within time.Duration, kinds []record.
 			last = behind
 		}
 		if pause(ctx, 200*time.Millisecond) != nil {
-			return fmt.Errorf("the writers did not come to the end within %s: %s", within, last)
+			return fmt.Errorf("the writers have not stored everything within %s: %s", within, last)
 		}
 	}
 }
 
-// find looks for records on the queue, which keeps what was dealt with for a
-// while: whether the queue or the writer lost them is known then.
+// find searches records on the queue, which keeps messages for a while after they
+// are stored. It shows whether the queue or the writer lost them.
 func (q *queue) find(ctx context.Context, wanted []identity) map[identity]string {
 	found := map[identity]string{}
 	for _, name := range append(q.topology.Streams(record.KindLog), q.topology.Streams(record.KindEvent)...) {
@@ -148,7 +148,7 @@ func (q *queue) search(ctx context.Context, name string, wanted []identity, foun
 	}
 }
 
-// texts are the records' texts of a message. What is no batch of records, such as poison of ours, has none.
+// texts returns the texts of a message's records. Poison has none.
 func texts(reader *record.Reader, message []byte) (all []string) {
 	reader.Reset(message)
 	var log record.Log

@@ -14,7 +14,7 @@ import (
 
 const readTimeout = 3 * time.Minute
 
-// The statements read what the oracle needs, of all rows.
+// readStatements read what the oracle needs of all rows.
 var readStatements = map[string]string{
 	"logs":   "SELECT data, _shard, _seq, _idx FROM logs",
 	"events": "SELECT title, _shard, _seq, _idx FROM events",
@@ -24,7 +24,7 @@ const usageStatement = "SELECT sum(records) FROM usage FINAL WHERE measure IN ('
 
 const detachedStatement = "SELECT concat(table, ' ', name) FROM system.detached_parts WHERE database = 'logboom' AND startsWith(reason, 'broken') ORDER BY 1"
 
-// store is ClickHouse, read past everything of ours.
+// store reads ClickHouse without any code of the system under test.
 type store struct{ conn driver.Conn }
 
 func openStore(addr, password string) (*store, error) {
@@ -68,8 +68,8 @@ func (s *store) eachOf(ctx context.Context, kind, statement string, call func(ro
 	return rows.Err()
 }
 
-// detached are the parts that ClickHouse set aside as broken: their rows count
-// as lost, and this says where they are.
+// detached returns the parts that ClickHouse put aside as broken. Their rows count
+// as lost; this says where they are.
 func (s *store) detached(ctx context.Context) (parts []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -122,7 +122,7 @@ func (s *store) detachUnreadable(ctx context.Context) error {
 	return nil
 }
 
-// used is how many records the usage table says were stored.
+// used returns how many stored records the usage table counts.
 func (s *store) used(ctx context.Context) (records uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

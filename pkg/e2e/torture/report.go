@@ -12,38 +12,38 @@ import (
 	"time"
 )
 
-// manyEnds is how often a process may end by itself before its last words are
-// part of the report.
+// manyEnds is how often a process may end by itself before the report has its last
+// output.
 const manyEnds = 20
 
-// report is what came of a run.
+// report is the result of a run.
 type report struct {
 	run      *run
 	verdict  verdict
 	tortured time.Duration
 	dead     uint64              // letters
-	found    map[identity]string // lost records that are on the queue still
+	found    map[identity]string // lost records that are still on the queue
 	detached []string            // parts that ClickHouse set aside as broken
 	reported map[string]int      // records that the disk lost or doubled, and that the audit reports
 	failures []failure
 }
 
-// failure is a violation besides those that the oracle counts by record.
+// failure is a violation that the oracle does not count by record.
 type failure struct{ sort, detail string }
 
 func (r *report) fail(sort, detail string) { r.failures = append(r.failures, failure{sort, detail}) }
 
-// judgeRun holds the run itself to what it promised: enough records, every
-// chosen fault felt, nothing odd.
+// judgeRun checks the run itself: enough records, an effect of every chosen fault,
+// nothing unexpected.
 func (r *report) judgeRun() {
 	records, _ := r.run.load.journal.totals()
 	if records[accepted] < r.run.options.records {
-		r.fail("records", fmt.Sprintf("%d were accepted, %d were to be", records[accepted], r.run.options.records))
+		r.fail("records", fmt.Sprintf("%d were accepted, want %d", records[accepted], r.run.options.records))
 	}
 	if r.run.options.control == "" {
 		for _, t := range r.run.inflict.tallies {
 			if t.inflicted == 0 {
-				r.fail("not tried", fmt.Sprintf("%s had no effect in %d attempts: give a longer -duration, or leave it out with -faults", t.name, t.empty))
+				r.fail("not tried", fmt.Sprintf("%s had no effect in %d attempts: use a longer -duration, or leave it out with -faults", t.name, t.empty))
 			}
 		}
 	}
@@ -52,10 +52,10 @@ func (r *report) judgeRun() {
 	}
 }
 
-// violated tells whether the system broke its promise.
+// violated reports whether the system broke its promise.
 func (r *report) violated() bool { return !r.verdict.clean() || len(r.failures) > 0 }
 
-// caught tells whether the oracle saw a control's flaw.
+// caught reports whether the oracle found a control's flaw.
 func (r *report) caught() bool { return r.verdict.found[lost]+r.verdict.found[doubled] > 0 }
 
 // write prints the tables.
@@ -65,7 +65,7 @@ func (r *report) write(to io.Writer) {
 	r.writeProcesses(out)
 	r.run.sampler.write(out)
 	r.writeRecords(out)
-	_ = out.Flush() // the report has nowhere else to go
+	_ = out.Flush() // there is nowhere to report the error
 	r.writeFindings(to)
 }
 
@@ -121,7 +121,7 @@ func (r *report) writeFindings(out io.Writer) {
 		}
 	}
 	if r.verdict.found[lost] > 0 {
-		fmt.Fprintf(out, "\nof the lost ones above, the queue still has %d:\n", len(r.found))
+		fmt.Fprintf(out, "\nof these lost records, the queue still has %d:\n", len(r.found))
 		for id, where := range r.found {
 			fmt.Fprintf(out, "  %v %s\n", id, where)
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// drainWithin bounds the wait for the writers after the last fault: leases of
-// dead writers, backoffs and a failpoint's sleep all end long before, also on a
-// machine that is short of everything.
+// drainWithin bounds the wait for the writers after the last fault. The leases of
+// dead writers, backoffs and a failpoint's sleep end long before, even on a busy
+// machine.
 const drainWithin = 10 * time.Minute
 
 // run is one torture from the start to the verdict.
@@ -36,11 +36,11 @@ type run struct {
 	inflict  *inflictor
 	sampler  *sampler
 	audit    auditReport
-	oddities []string // what should not happen, besides the oracle's findings
+	oddities []string // unexpected events, besides the oracle's findings
 	began    time.Time
 }
 
-// newRun checks that everything the options ask for is there.
+// newRun checks that everything that the options need is there.
 func newRun(o options, folder string, out io.Writer) (*run, error) {
 	r := &run{options: o, folder: folder, out: out, tools: &tools{random: rand.New(rand.NewPCG(o.seed, 1))}}
 	var err error
@@ -55,7 +55,7 @@ func newRun(o options, folder string, out io.Writer) (*run, error) {
 	return r, nil
 }
 
-// disks tells whether a fault needs the volumes.
+// disks reports whether a fault needs the volumes.
 func disks(faults []*fault) bool {
 	for _, f := range faults {
 		if f.disks {
@@ -83,8 +83,8 @@ func (r *run) odd(format string, arguments ...any) {
 	}
 }
 
-// whole runs the system and everything against it. The error is one of the
-// harness; what the system did wrong is in the report.
+// whole runs the system and everything against it. An error is the harness's own;
+// what the system did wrong is in the report.
 func (r *run) whole(ctx context.Context) (*report, error) {
 	r.say("building the processes")
 	system, err := newSystem(ctx, r.folder, disks(r.faults), r.options.control)
@@ -112,7 +112,7 @@ func (r *run) whole(ctx context.Context) (*report, error) {
 	return result, ctx.Err()
 }
 
-// against tortures the running system and judges what is left.
+// against tortures the running system and judges what is stored.
 func (r *run) against(ctx context.Context) (*report, error) {
 	r.say("starting the system")
 	if err := r.system.ready(ctx); err != nil {
@@ -130,7 +130,7 @@ func (r *run) against(ctx context.Context) (*report, error) {
 	}
 	tortured := time.Since(r.began)
 	r.system.undo()
-	r.say("waiting for the writers to come to the end")
+	r.say("waiting until the writers have stored everything")
 	drained := r.drain(ctx)
 	if drained == nil && r.options.control == "" {
 		r.say("waiting for the writers' audit")
@@ -180,7 +180,7 @@ func (r *run) damages() bool {
 	return r.options.control == "" && slices.ContainsFunc(r.faults, func(f *fault) bool { return f.damages })
 }
 
-// kinds are the streams that are sent to: a control stores logs alone.
+// kinds returns the kinds of records that are sent: a control stores only logs.
 func (r *run) kinds() []record.Kind {
 	if r.options.control != "" {
 		return []record.Kind{record.KindLog}
@@ -188,8 +188,8 @@ func (r *run) kinds() []record.Kind {
 	return []record.Kind{record.KindLog, record.KindEvent}
 }
 
-// torture sends and inflicts for as long as was asked for, and then until
-// there are as many records as were.
+// torture sends records and inflicts faults for the given time, and then until
+// enough records are accepted.
 func (r *run) torture(ctx context.Context) error {
 	r.load = &load{
 		journal: newJournal(r.options.senders), project: projectName, token: r.system.token,
@@ -206,7 +206,7 @@ func (r *run) torture(ctx context.Context) error {
 	r.inflict = newInflictor(r.faults, r.tools.random, r.options.calm, r.say)
 	r.inflict.patience = killWaits
 	r.say("sending %d records a second, inflicting %d faults", r.options.rate, len(r.faults))
-	sending, stop := context.WithTimeout(ctx, most(r.options.duration))
+	sending, stop := context.WithTimeout(ctx, maxDuration(r.options.duration))
 	defer stop()
 	group, sending := errgroup.WithContext(sending)
 	group.Go(func() error { return r.load.run(ctx, sending) })
@@ -222,8 +222,8 @@ func (r *run) torture(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// inflictUntil inflicts until ctx ends; a soak has peace before, for processes
-// that live long enough to show what they leak.
+// inflictUntil inflicts faults until ctx ends. In a soak it ends earlier, so that
+// processes live long enough to show leaks.
 func (r *run) inflictUntil(ctx context.Context) error {
 	if r.options.soak {
 		var cancel context.CancelFunc
@@ -233,11 +233,11 @@ func (r *run) inflictUntil(ctx context.Context) error {
 	return r.inflict.run(ctx)
 }
 
-// most is when a run ends that does not come to its number of records.
-func most(duration time.Duration) time.Duration { return 3*duration + 15*time.Minute }
+// maxDuration stops a run that has not reached its record count.
+func maxDuration(duration time.Duration) time.Duration { return 3*duration + 15*time.Minute }
 
-// enough returns when the time is over, the records are sent and the rounds are
-// made.
+// enough returns when the time is over, enough records are accepted and the rounds
+// are done.
 func (r *run) enough(ctx context.Context) error {
 	if pause(ctx, r.options.duration) != nil {
 		return nil
@@ -260,7 +260,7 @@ func (r *run) judge(ctx context.Context, tortured time.Duration, drained error) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = store.close() }() // nothing is left to be said to it
+	defer func() { _ = store.close() }() // it was only read
 	result := &report{run: r, tortured: tortured, reported: map[string]int{}}
 	if drained != nil {
 		result.fail("stuck", drained.Error())
@@ -276,7 +276,7 @@ func (r *run) judge(ctx context.Context, tortured time.Duration, drained error) 
 }
 
 // readWithin bounds the attempts to read back. The last fault may have killed the
-// engine when nothing was left to store: then nobody has waited for it yet.
+// engine when nothing was left to store, so that nobody has waited for it yet.
 const readWithin = 5 * time.Minute
 
 // judgePatiently reads and judges again if something could not be read: the
@@ -288,11 +288,11 @@ func (r *run) judgePatiently(ctx context.Context, store *store, result *report) 
 		if err == nil || time.Since(began) > readWithin || pause(ctx, 2*time.Second) != nil {
 			return err
 		}
-		result.failures = result.failures[:before] // they come again
+		result.failures = result.failures[:before] // they are found again
 	}
 }
 
-// judgeRows holds the tables against the journal.
+// judgeRows compares the tables with the journal.
 func (r *run) judgeRows(ctx context.Context, store *store, result *report) error {
 	oracle := newOracle(r.load.journal)
 	if err := store.each(ctx, oracle.count); err != nil {
@@ -308,13 +308,13 @@ func (r *run) judgeRows(ctx context.Context, store *store, result *report) error
 		return err
 	}
 	if r.options.control != "" {
-		return nil // it stores logs and nothing beside them
+		return nil // it stores nothing but logs
 	}
 	return r.judgeRest(ctx, store, result)
 }
 
-// judgeRest holds what goes beside the rows against them: usage, and the dead
-// letters against the poison.
+// judgeRest compares usage and the audit with the rows, and the dead letters with
+// the poison.
 func (r *run) judgeRest(ctx context.Context, store *store, result *report) error {
 	used, err := store.used(ctx)
 	if err != nil {
@@ -329,7 +329,7 @@ func (r *run) judgeRest(ctx context.Context, store *store, result *report) error
 		return err
 	}
 	if result.dead = dead; dead < uint64(r.tools.poison.sent) {
-		result.fail("poison", fmt.Sprintf("%d poisonous messages were queued, %d are among the dead letters", r.tools.poison.sent, dead))
+		result.fail("poison", fmt.Sprintf("%d poison messages were published, there are %d dead letters", r.tools.poison.sent, dead))
 	}
 	return nil
 }

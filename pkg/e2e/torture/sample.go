@@ -20,20 +20,20 @@ const (
 	warmUp = 20 * time.Second
 )
 
-// sample is what a process holds at one moment. Goroutines are those of our
-// own processes; the engines do not tell.
+// sample is what a process holds at one moment. Only our own processes report
+// their goroutines.
 type sample struct {
 	fds, goroutines int
 	rss             int64 // bytes
 }
 
-// or is the more of each.
+// or returns the larger of each.
 func (s sample) or(other sample) sample {
 	return sample{max(s.fds, other.fds), max(s.goroutines, other.goroutines), max(s.rss, other.rss)}
 }
 
-// usage is what one life of a process held: in the beginning, in the end, and
-// the most of each.
+// usage is what one life of a process held: at its beginning, at its end, and at
+// most.
 type usage struct {
 	service           *service
 	life              int
@@ -43,8 +43,8 @@ type usage struct {
 	all               []sample // each one, in order
 }
 
-// sampler looks at all processes now and then. A leak shows as a last sample
-// far above the first one, in the longest life of a process.
+// sampler samples all processes regularly. A leak shows as a last sample far above
+// the first one, in the longest life of a process.
 type sampler struct {
 	services []*service
 	client   *http.Client
@@ -65,12 +65,12 @@ func newSampler(services []*service) *sampler {
 func (s *sampler) run(ctx context.Context) {
 	for pause(ctx, sampleEvery) == nil {
 		for _, service := range s.services {
-			s.look(ctx, service)
+			s.observe(ctx, service)
 		}
 	}
 }
 
-func (s *sampler) look(ctx context.Context, from *service) {
+func (s *sampler) observe(ctx context.Context, from *service) {
 	pid, life := from.pid(), from.startNumber()
 	u := s.present[from.name]
 	if u == nil || u.life != life {
@@ -79,7 +79,7 @@ func (s *sampler) look(ctx context.Context, from *service) {
 	}
 	now, err := s.sample(ctx, pid, from.ops)
 	if err != nil || time.Since(u.begun) < warmUp {
-		return // it is down, or starting
+		return // it is stopped, or starting
 	}
 	if u.first == (sample{}) {
 		u.first, u.begun = now, time.Now().Add(-warmUp)
@@ -110,7 +110,7 @@ func (s *sampler) sample(ctx context.Context, pid int, ops string) (sample, erro
 	return now, err
 }
 
-// resident is the memory of a process and of what it started, in bytes.
+// resident returns the memory of a process and of its children, in bytes.
 func resident(pid int) (int64, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -129,7 +129,7 @@ func resident(pid int) (int64, error) {
 	return bytes, nil
 }
 
-// scrape reads the metrics of a process: values by name and labels.
+// scrape reads the metrics of a process and returns the values by name and labels.
 func scrape(ctx context.Context, client *http.Client, ops string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/metrics", nil)
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 const (
 	answerTimeout = 15 * time.Second
 	retryPause    = 300 * time.Millisecond
-	// A keyed request is repeated for so long: the queue remembers its key for
-	// two minutes, and a repeat after that would be another request.
+	// A request with a key is retried for so long: the queue remembers its key for
+	// two minutes, and a retry after that would be another request.
 	repeatFor = 80 * time.Second
-	maxBody   = 1000 // records of one request
+	maxBody   = 1000 // records in one request
 )
 
 // load sends numbered records to several ingest processes at once.
@@ -33,14 +33,14 @@ type load struct {
 	urls    []string // of the ingest processes
 	project string
 	token   string
-	rate    int      // records a second, of all senders together
+	rate    int      // records per second of all senders
 	kinds   []string // logs, events
 	seed    uint64
-	odd     func(format string, arguments ...any) // takes what should not happen
+	odd     func(format string, arguments ...any) // called with what should not happen
 }
 
-// run sends until sending ends, and sees through what is under way then. When
-// ctx ends it breaks everything off.
+// run sends until sending ends, and completes the requests in progress. When ctx
+// ends it stops at once.
 func (l *load) run(ctx, sending context.Context) error {
 	var group errgroup.Group
 	for id := range l.journal.pages {
@@ -77,7 +77,7 @@ func (s *sender) run(ctx, sending context.Context) {
 	for sending.Err() == nil {
 		request := s.plan()
 		s.page.add(s.send(ctx, request))
-		// What was missed while the system was away is not caught up with.
+		// What was not sent while the system was away is not sent later.
 		if due = due.Add(time.Duration(request.count) * perRecord); time.Since(due) > time.Second {
 			due = time.Now()
 		}
@@ -85,8 +85,8 @@ func (s *sender) run(ctx, sending context.Context) {
 	}
 }
 
-// plan draws the next request: a single record, or a body of newline-delimited
-// ones; one in four has a key.
+// plan returns a random next request: a single record, or newline-delimited
+// records; one in four has a key.
 func (s *sender) plan() sent {
 	request := sent{first: s.next, count: 1, kind: s.kinds[0]}
 	switch draw := s.random.IntN(100); {
@@ -107,7 +107,7 @@ func (s *sender) plan() sent {
 	return request
 }
 
-// send sends a request and settles its fate.
+// send sends a request and determines its fate.
 func (s *sender) send(ctx context.Context, request sent) sent {
 	body := s.body(request)
 	request.began = time.Now()
@@ -115,7 +115,7 @@ func (s *sender) send(ctx context.Context, request sent) sent {
 	if request.key == "" {
 		return request
 	}
-	// Whoever does not know sends again under the same key. A refusal after an
+	// A client without an answer sends again with the same key. A refusal after an
 	// attempt that may have been stored says nothing about that attempt.
 	for request.fate == unknown && time.Since(request.began) < repeatFor && pause(ctx, retryPause) == nil {
 		if fate, _ := s.post(ctx, request, body); fate == accepted {
@@ -123,7 +123,7 @@ func (s *sender) send(ctx context.Context, request sent) sent {
 		}
 	}
 	if request.fate == accepted && time.Since(request.began) < repeatFor {
-		s.post(ctx, request, body) // on purpose: what it is told changes nothing
+		s.post(ctx, request, body) // the answer changes nothing
 	}
 	return request
 }
@@ -142,14 +142,14 @@ func (s *sender) body(request sent) []byte {
 	return body
 }
 
-// post is one attempt, at an ingest process drawn by lot.
+// post makes one attempt, at a random ingest process.
 func (s *sender) post(ctx context.Context, request sent, body []byte) (fate, string) {
 	address := s.urls[s.random.IntN(len(s.urls))] + "/v1/" + request.kind + "/" + s.project
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return refused, err.Error()
 	}
-	r.GetBody = nil // or the transport itself would send a broken request again
+	r.GetBody = nil // otherwise the transport itself would retry a failed request
 	r.Header.Set("Authorization", "Bearer "+s.token)
 	if request.key != "" {
 		r.Header["Idempotency-Key"] = []string{request.key}
@@ -163,16 +163,16 @@ func (s *sender) post(ctx context.Context, request sent, body []byte) (fate, str
 	if err != nil && response.StatusCode != http.StatusAccepted {
 		return unknown, reason(err)
 	}
-	return s.settle(request, response.StatusCode, answer)
+	return s.judge(request, response.StatusCode, answer)
 }
 
-// settle reads an answer.
-func (s *sender) settle(request sent, status int, body []byte) (fate, string) {
+// judge returns what an answer promises.
+func (s *sender) judge(request sent, status int, body []byte) (fate, string) {
 	var answer struct {
 		Accepted     int
 		Code, Detail string
 	}
-	_ = json.Unmarshal(body, &answer) // an answer that is none leaves it empty
+	_ = json.Unmarshal(body, &answer) // another body leaves it empty
 	f := fateOf(status, answer.Code, answer.Detail)
 	if f == accepted {
 		if len(body) > 0 && answer.Accepted != request.count {
@@ -186,8 +186,8 @@ func (s *sender) settle(request sent, status int, body []byte) (fate, string) {
 	return f, fmt.Sprintf("answer %d %s: %s", status, answer.Code, answer.Detail)
 }
 
-// fateOf is what an answer promises. queue_unavailable may come after the
-// records were sent on; what happens before that is named otherwise.
+// fateOf returns what an answer promises. queue_unavailable may come after the
+// records were published; earlier errors have other codes.
 func fateOf(status int, code, detail string) fate {
 	switch {
 	case status == http.StatusAccepted:
@@ -202,8 +202,8 @@ func fateOf(status int, code, detail string) fate {
 	return unknown
 }
 
-// fateOfFailure is what a connection's failure tells: a request that met no
-// listener was not sent.
+// fateOfFailure returns what a failed connection means: without a listener, nothing
+// was sent.
 func fateOfFailure(err error) fate {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return refused

@@ -21,13 +21,13 @@ import (
 
 const (
 	restartPause = 200 * time.Millisecond // before a process that ended is started again
-	maxOutput    = 32 << 20               // bytes kept of what one process prints
-	keptLines    = 20                     // of its end, for errors
-	lifeMark     = "torture: start"       // begins what one life printed
+	maxOutput    = 32 << 20               // bytes kept of the output of one process
+	keptLines    = 20                     // last lines of the output, for errors
+	lifeMark     = "torture: start"       // begins the output of one life
 )
 
-// service is one process of the system: started, and started again whenever it
-// ends, until its context does. Its methods may be called from any goroutine.
+// service is one process of the system. It is started again whenever it ends, until
+// its context ends. Its methods are safe for concurrent use.
 type service struct {
 	name string
 	path string
@@ -37,13 +37,13 @@ type service struct {
 	ops  string // address of its metrics; empty: it has none
 
 	mu         sync.Mutex
-	changed    chan struct{} // closed and replaced with each change of what follows
+	changed    chan struct{} // closed and replaced with each change of the fields below
 	process    *os.Process   // nil while there is none
 	starts     int
-	held       bool     // not to be started again for now
-	killed     bool     // this end is our doing
-	next       []string // environment of the next start alone
-	unexpected int      // ends that were nobody's doing
+	held       bool     // not to be started for now
+	killed     bool     // we killed this life
+	next       []string // environment of the next start only
+	unexpected int      // ends that we did not cause
 	done       bool
 }
 
@@ -57,7 +57,7 @@ func newService(folder, name, path string, args, env []string) (*service, error)
 
 // run keeps the process running until ctx ends, then kills it.
 func (s *service) run(ctx context.Context) error {
-	// Linux sends the death signal when the thread ends that started the child.
+	// Linux sends the death signal when the thread that started the child ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer s.out.close()
@@ -78,7 +78,7 @@ func (s *service) startable(ctx context.Context) bool {
 	return s.await(ctx, func() bool { return !s.held }) == nil
 }
 
-// once is one life of the process.
+// once runs one life of the process.
 func (s *service) once(ctx context.Context) error {
 	command := exec.Command(s.path, s.args...)
 	command.Stdout, command.Stderr = s.out, s.out
@@ -86,7 +86,7 @@ func (s *service) once(ctx context.Context) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	s.mu.Lock()
 	command.Env = slices.Concat(cleanEnv(), s.env, s.next)
-	planned := len(s.next) > 0 // an end that was asked for through the environment
+	planned := len(s.next) > 0 // the environment makes it end
 	s.next, s.killed = nil, false
 	if s.held || ctx.Err() != nil {
 		s.mu.Unlock()
@@ -143,8 +143,8 @@ func (s *service) await(ctx context.Context, holds func() bool) error {
 	}
 }
 
-// kill ends the process, and what it started, at once. Where it is not held,
-// it is started again.
+// kill ends the process and its children at once. Unless it is held, it is started
+// again.
 func (s *service) kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,12 +153,12 @@ func (s *service) kill() error {
 	}
 	s.killed = true
 	for _, child := range children(s.process.Pid) {
-		_ = syscall.Kill(child, syscall.SIGKILL) // gone already, or will go with its parent
+		_ = syscall.Kill(child, syscall.SIGKILL) // it has ended, or will end with its parent
 	}
 	return ended(syscall.Kill(-s.process.Pid, syscall.SIGKILL))
 }
 
-// ended takes a process that is gone for a success.
+// ended ignores the error of a process that has already ended.
 func ended(err error) error {
 	if errors.Is(err, syscall.ESRCH) {
 		return nil
@@ -176,7 +176,7 @@ func (s *service) signal(sig syscall.Signal) error {
 	return syscall.Kill(s.process.Pid, sig)
 }
 
-// freeze stops the process and what it started where they are, to be killed.
+// freeze suspends the process and its children, to be killed.
 func (s *service) freeze() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,12 +184,11 @@ func (s *service) freeze() {
 		return
 	}
 	for _, pid := range append(children(s.process.Pid), s.process.Pid) {
-		_ = syscall.Kill(pid, syscall.SIGSTOP) // gone already is as good
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
 	}
 }
 
-// hold kills the process, waits until it is gone and keeps it from being
-// started again.
+// hold kills the process, waits until it has ended and prevents the next start.
 func (s *service) hold(ctx context.Context) error {
 	s.update(func() { s.held = true })
 	if err := s.kill(); err != nil {
@@ -201,7 +200,7 @@ func (s *service) hold(ctx context.Context) error {
 // release lets a held process start again.
 func (s *service) release() { s.update(func() { s.held = false }) }
 
-// pid is the process's number, or 0 while there is none.
+// pid returns the ID of the process, or 0 while there is none.
 func (s *service) pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,14 +227,14 @@ func (s *service) awaitEndOf(ctx context.Context, start int) error {
 	return s.await(ctx, func() bool { return s.starts > start || s.process == nil })
 }
 
-// isReady tells whether the present life said that it is.
+// isReady reports whether the current life has said that it is ready.
 func (s *service) isReady() bool {
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
 	return s.out.ready
 }
 
-// printed tells whether the present life printed the text lately.
+// printed reports whether the current life has printed the text recently.
 func (s *service) printed(text string) bool {
 	_, life, found := strings.Cut(s.out.last(), fmt.Sprintln(lifeMark, s.startNumber()))
 	return found && strings.Contains(life, text)
@@ -252,10 +251,10 @@ func (s *service) counts() (starts, unexpected int) {
 	return s.starts, s.unexpected
 }
 
-// children are the processes that a process started.
+// children returns the child processes of a process.
 func children(pid int) []int {
 	var pids []int
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is good
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
@@ -270,25 +269,25 @@ func children(pid int) []int {
 	return pids
 }
 
-// cleanEnv is the environment without settings of Logboom, the engine's
-// library excepted.
+// cleanEnv returns the environment without settings of Logboom, except for those of
+// the engine's library.
 func cleanEnv() []string {
 	return slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		return strings.HasPrefix(pair, "LOGBOOM_") && !strings.HasPrefix(pair, "LOGBOOM_CLICKHOUSE_ENGINE")
 	})
 }
 
-// output keeps what a process prints: in a file, up to a bound, and its last
-// lines for errors. It counts the lines that tell of a failpoint, and notes one
-// that tells of readiness.
+// output keeps the output of a process: in a file, up to a limit, and the last lines
+// for errors. It counts lines about failpoints and remembers a line about
+// readiness.
 type output struct {
 	mu      sync.Mutex
 	file    *os.File
 	written int
 	tail    []byte
-	begun   []byte // a line that has not ended yet
+	begun   []byte // an incomplete line
 	counts  map[string]int
-	ready   bool // the life that printed last is
+	ready   bool // the last life is
 }
 
 func newOutput(path string) (*output, error) {
@@ -299,7 +298,7 @@ func newOutput(path string) (*output, error) {
 	return &output{file: file, counts: map[string]int{}}, nil
 }
 
-// Write never fails, for a process is not to end because its log cannot grow.
+// Write never fails: a process must not end because its log cannot grow.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -310,7 +309,7 @@ func (o *output) Write(p []byte) (int, error) {
 		o.tail = slices.Clone(parts[len(parts)-1])
 	}
 	if o.written < maxOutput {
-		n, _ := o.file.Write(p) // what is lost of it is lost to the reader of logs only
+		n, _ := o.file.Write(p) // a loss affects only a reader of the log
 		o.written += n
 	}
 	return len(p), nil
@@ -335,7 +334,7 @@ func (o *output) countLocked(p []byte) {
 	}
 }
 
-// times is how often a line that tells of a failpoint was printed.
+// times returns how often a line about a failpoint was printed.
 func (o *output) times(line string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,51 +12,51 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// What a soak allows. A process grows at first, as its pools and caches fill;
-// so its longest life is judged from its second third on.
+// What a soak allows. A process grows at first, while its pools and caches fill, so
+// only the last two thirds of its longest life are compared.
 const (
 	soakLife = time.Minute // a shorter life says nothing about growth
 
-	// What the last third may hold more than the second: a quarter, and what
-	// one burst takes. ClickHouse has the files of all parts open that it
-	// merges (measured, without a fault: 270 to 430; on a busy machine 700).
+	// How much more the last third may hold than the second: a quarter, and what
+	// one burst needs. ClickHouse has the files of all parts open that it merges
+	// (measured without a fault: 270 to 430; on a busy machine 700).
 	moreFDs        = 64
 	moreEngineFDs  = 512
 	moreGoroutines = 128
 	moreMemory     = 96 << 20
 
-	// queueShare is the part of a stream's limit, in percent, that may be held
-	// once all is dealt with: the replay window is 20, and what is tidied next.
+	// queueShare is the share of a stream's limit, in percent, that may be in use
+	// once everything is stored: the replay window is 20, and the next purge.
 	queueShare  = 25
-	tidiedAfter = time.Minute
+	purgedAfter = time.Minute
 )
 
-// mostMemory is what each of our processes may ever hold, in bytes, by the
+// mostMemory is how much memory each of our processes may have, in bytes, by the
 // first word of its name.
 var mostMemory = map[string]int64{"ingest": 150 << 20, "writer": 400 << 20}
 
-// judgeSoak adds what was held too long or grew.
+// judgeSoak adds failures for what was held too long or grew.
 func (r *run) judgeSoak(ctx context.Context, result *report) {
 	for _, service := range r.system.services() {
 		life := r.sampler.longest[service.name]
 		files := int64(moreFDs)
-		if service.ops == "" { // not ours
+		if service.ops == "" { // an engine
 			files = moreEngineFDs
 		}
 		for _, growth := range life.grown(files) {
 			result.fail("grew", service.name+": "+growth)
 		}
 		if limit := mostMemory[group(service.name)]; limit > 0 && life.most.rss > limit {
-			result.fail("memory", fmt.Sprintf("%s held %d MiB, the most is %d", service.name, life.most.rss>>20, limit>>20))
+			result.fail("memory", fmt.Sprintf("%s held %d MiB, the limit is %d", service.name, life.most.rss>>20, limit>>20))
 		}
 	}
-	if full := r.tidied(ctx); full != "" {
-		result.fail("queue", "not tidied after "+tidiedAfter.String()+": "+full)
+	if full := r.purged(ctx); full != "" {
+		result.fail("queue", "not purged after "+purgedAfter.String()+": "+full)
 	}
 }
 
-// grown says what the last third of a life held more of than the second. The
-// file descriptors are how many more there may be.
+// grown describes what the last third of a life held more of than the second. fds
+// is how many more file descriptors are allowed.
 func (u *usage) grown(moreFDs int64) []string {
 	if u.since < soakLife || len(u.all) < 6 {
 		return nil
@@ -86,10 +86,10 @@ func mostOf(samples []sample) (most sample) {
 	return most
 }
 
-// tidied waits until every stream holds its replay window and no more; else it
-// names one that does not.
-func (r *run) tidied(ctx context.Context) (full string) {
-	ctx, cancel := context.WithTimeout(ctx, tidiedAfter)
+// purged waits until every stream holds no more than its replay window; otherwise
+// it returns one that does.
+func (r *run) purged(ctx context.Context) (full string) {
+	ctx, cancel := context.WithTimeout(ctx, purgedAfter)
 	defer cancel()
 	topology := r.queue.topology
 	names := slices.Concat(topology.Streams(record.KindLog), topology.Streams(record.KindEvent))

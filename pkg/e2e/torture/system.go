@@ -25,7 +25,7 @@ import (
 const (
 	buildWithin = 20 * time.Minute
 	upWithin    = 5 * time.Minute
-	// Sizes of the two disks. The images are sparse and take what is written.
+	// Sizes of the two disks. The images are sparse and use only what is written.
 	queueDisk  = 3 << 30
 	tablesDisk = 6 << 30
 	// streamBytes bounds each of the queue's eight streams.
@@ -35,29 +35,29 @@ const (
 	readyMark   = "process ready" // what a process prints once it works
 )
 
-// system is what is tortured: processes, engines, and the proxies between.
+// system is the system under test: processes, engines, and proxies in between.
 type system struct {
 	folder   string
 	binaries string
-	control  control // what stands in the writer's place, if anything
+	control  control // replaces the writer, if set
 
 	queueVolume, tablesVolume *volume // nil: plain folders
 
 	nats, redis, tables, admin *service
 	ingest, writers            []*service
 
-	// The ways from processes to engines that faults can break.
+	// The connections from processes to engines that faults can break.
 	ingestQueue, ingestRedis, writerQueue, writerTables *proxy
 
 	natsAddr, redisAddr, tablesAddr string
 	ingestAddrs                     []string
 	password, token                 string
 
-	given map[string]bool // addresses that somebody will listen on later
+	given map[string]bool // addresses that a process will listen on later
 }
 
-// addr is a free address that nobody else here was given: all are picked before
-// anybody listens on one.
+// addr returns a free address that it has not returned before: all are chosen before
+// any process listens.
 func (s *system) addr() (string, error) {
 	for {
 		addr, err := freeport.Address()
@@ -68,12 +68,12 @@ func (s *system) addr() (string, error) {
 	}
 }
 
-// url is where a process finds ClickHouse, straight or through a proxy.
+// url returns the URL of ClickHouse at an address, its own or a proxy's.
 func (s *system) url(addr string) string {
 	return "http://default:" + s.password + "@" + addr + "/logboom"
 }
 
-// services are all processes in the order of their start.
+// services returns all processes in the order of their start.
 func (s *system) services() []*service {
 	all := []*service{s.nats, s.redis, s.tables, s.admin}
 	return slices.Concat(all, s.ingest, s.writers)
@@ -83,7 +83,7 @@ func (s *system) proxies() []*proxy {
 	return []*proxy{s.ingestQueue, s.ingestRedis, s.writerQueue, s.writerTables}
 }
 
-// newSystem builds the processes and lays everything out; nothing runs yet.
+// newSystem builds the programs and prepares everything; it starts nothing.
 func newSystem(ctx context.Context, folder string, disks bool, stand control) (*system, error) {
 	s := &system{folder: folder, binaries: filepath.Join(folder, "bin"), control: stand, password: rand.Text(), token: project.NewToken().Reveal(), given: map[string]bool{}}
 	if err := s.build(ctx); err != nil {
@@ -109,8 +109,8 @@ func newSystem(ctx context.Context, folder string, disks bool, stand control) (*
 	return s, s.lay()
 }
 
-// build makes the processes, the writer with its failpoints, and the
-// nats-server that go.mod pins.
+// build builds the programs, the writer with its failpoints, and the nats-server of
+// the version in go.mod.
 func (s *system) build(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, buildWithin)
 	defer cancel()
@@ -121,7 +121,7 @@ func (s *system) build(ctx context.Context) error {
 		"github.com/nats-io/nats-server/v2")
 }
 
-// connect picks the engines' ports and puts a proxy in each way to them.
+// connect chooses the engines' ports and creates a proxy for each connection.
 func (s *system) connect() error {
 	for _, addr := range []*string{&s.natsAddr, &s.redisAddr, &s.tablesAddr} {
 		var err error
@@ -208,7 +208,7 @@ func (l *layer) service(name, path string, args []string, env ...string) *servic
 	return s
 }
 
-// ours is a process that shows its metrics.
+// ours adds a process with metrics.
 func (l *layer) ours(name, path string, args []string, env ...string) *service {
 	ops := l.addr()
 	s := l.service(name, path, append(args, "--ops-addr="+ops), env...)
@@ -236,8 +236,8 @@ func (s *system) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// ready waits until every process of ours says that it is, and by that the
-// engines are, for the processes wait for them.
+// ready waits until all of our processes are ready. Then the engines are, because
+// the processes wait for them.
 func (s *system) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, upWithin)
 	defer cancel()
@@ -251,7 +251,7 @@ func (s *system) ready(ctx context.Context) error {
 	return nil
 }
 
-// tails is the end of what each process printed.
+// tails returns the end of each process's output.
 func (s *system) tails() string {
 	var b strings.Builder
 	for _, service := range s.services() {
@@ -269,13 +269,13 @@ func (s *system) undo() {
 	for _, service := range s.services() {
 		service.release()
 		if pid := service.pid(); pid != 0 {
-			_ = service.signal(syscall.SIGCONT) // it may have ended just now, and comes back running
+			_ = service.signal(syscall.SIGCONT) // it may have just ended
 		}
 	}
 }
 
-// redisProgram finds redis-server. Debian's redis-tools has it under another
-// name: redis-check-rdb is the same program, which goes by what it is called.
+// redisProgram returns the path of redis-server. Debian's redis-tools has it under
+// another name: redis-check-rdb is the same program, which acts by its name.
 func redisProgram(folder string) (string, error) {
 	if path, err := exec.LookPath("redis-server"); err == nil {
 		return path, nil

@@ -14,25 +14,24 @@ import (
 	"time"
 )
 
-// What the kernel's fs/ext4 calls EXT4_IOC_SHUTDOWN, _IOR('X', 125, __u32), and
-// its flag EXT4_GOING_FLAGS_NOLOGFLUSH: stop, and do not write the journal out.
+// The kernel's EXT4_IOC_SHUTDOWN, _IOR('X', 125, __u32) in fs/ext4, with the flag
+// EXT4_GOING_FLAGS_NOLOGFLUSH: stop without writing the journal.
 const (
 	ext4Shutdown     = 2<<30 | 4<<16 | 'X'<<8 | 125
 	ext4NoJournalOut = uint32(2)
 )
 
-// unmountWithin bounds the wait for the last process that was killed to let go
-// of its files.
+// unmountWithin bounds the wait until the last killed process has closed its files.
 const unmountWithin = 2 * time.Minute
 
-// volume is an ext4 of its own, in a file, mounted through a loop device: a
-// disk whose power can be cut and which can be full.
+// volume is an ext4 file system in a file, mounted through a loop device: a disk
+// that can lose its power or be full.
 type volume struct {
 	image, folder string
 }
 
-// makeVolume makes the file system and mounts it. The image is sparse: it
-// takes the room of what is written.
+// makeVolume creates the file system and mounts it. The image is sparse: it uses
+// only what is written.
 func makeVolume(ctx context.Context, parent, name string, bytes int64) (*volume, error) {
 	v := &volume{image: filepath.Join(parent, name+".ext4"), folder: filepath.Join(parent, name)}
 	if err := os.MkdirAll(v.folder, 0o755); err != nil {
@@ -60,16 +59,16 @@ func makeVolume(ctx context.Context, parent, name string, bytes int64) (*volume,
 	return v, nil
 }
 
-// errSurvived says that a power loss took nothing. The kernel may have written
-// everything out just before, of itself or because another program told it to:
-// so it counts only where it is so each time.
-var errSurvived = errors.New("what was not synced is there after a power loss: the power cannot be cut here")
+// errSurvived means that a power loss lost nothing. The kernel may have written
+// everything just before, by itself or for another program, so it counts only if it
+// happens each time.
+var errSurvived = errors.New("data that was not synced is there after a power loss: the power cannot be cut here")
 
 const proofs = 3
 
-// prove cuts the power once, before anything depends on it: what was synced
-// must be there afterwards, and what was not must be gone. Otherwise a power
-// loss on this machine would prove nothing.
+// prove cuts the power once before anything depends on it: what was synced must be
+// there afterwards, and what was not synced must be lost. Otherwise a power loss on
+// this machine would test nothing.
 func (v *volume) prove(ctx context.Context) error {
 	synced, volatile := filepath.Join(v.folder, "synced"), filepath.Join(v.folder, "volatile")
 	if err := os.WriteFile(synced, []byte("here"), 0o600); err != nil {
@@ -109,7 +108,7 @@ func (v *volume) mount(ctx context.Context) error {
 	return command(ctx, "mount", "-o", "loop", v.image, v.folder)
 }
 
-// unmount tries until nobody uses the file system any more.
+// unmount retries until no process uses the file system.
 func (v *volume) unmount(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, unmountWithin)
 	defer cancel()
@@ -124,7 +123,7 @@ func (v *volume) unmount(ctx context.Context) error {
 	}
 }
 
-// cutPower stops the file system as it stands: what was not synced is gone.
+// cutPower stops the file system: what was not synced is lost.
 func (v *volume) cutPower() error {
 	folder, err := os.Open(v.folder)
 	if err != nil {
@@ -138,7 +137,7 @@ func (v *volume) cutPower() error {
 	return nil
 }
 
-// fill takes all room but a little, in a file; the function gives it back.
+// fill uses all room but a little, in a file; the function it returns frees it.
 func (v *volume) fill(leave int64) (free func() error, err error) {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(v.folder, &stat); err != nil {
@@ -160,7 +159,7 @@ func (v *volume) fill(leave int64) (free func() error, err error) {
 	return func() error { return os.Remove(path) }, nil
 }
 
-// checkVolumes tells what is missing for volumes on this machine.
+// checkVolumes returns what this machine lacks for volumes.
 func checkVolumes() error {
 	if os.Geteuid() != 0 {
 		return errors.New("mounting a disk of its own needs root")
@@ -171,7 +170,7 @@ func checkVolumes() error {
 	return needs("mkfs.ext4", "mount", "umount")
 }
 
-// needs tells which programs are missing.
+// needs returns an error if a program is missing.
 func needs(programs ...string) error {
 	for _, program := range programs {
 		if _, err := exec.LookPath(program); err != nil {
@@ -181,7 +180,7 @@ func needs(programs ...string) error {
 	return nil
 }
 
-// command runs a program; its error says what the program said.
+// command runs a program; its error has the program's output.
 func command(ctx context.Context, name string, args ...string) error {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {
