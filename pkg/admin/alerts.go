@@ -70,10 +70,8 @@ func (s *Service) SigningSecret(found project.Project) (string, error) {
 
 // Deliveries returns a page of the project's notifications, newest first.
 func (s *Service) Deliveries(ctx context.Context, found project.Project, q clickhouse.DeliveryQuery) (clickhouse.DeliveryPage, error) {
-	ctx, cancel := s.querying(ctx)
-	defer cancel()
 	q.Project = found.ID
-	return s.deps.Reader.Deliveries(ctx, q)
+	return read(ctx, s, q, s.deps.Reader.Deliveries)
 }
 
 // DeliverySteps returns each step of the notification with the event's ID, the

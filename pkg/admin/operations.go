@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -75,9 +76,9 @@ const (
 func (s *Service) Installation(ctx context.Context, after uint64, limit int, now time.Time) Installation {
 	var found Installation
 	var group sync.WaitGroup
-	readInto(&group, &found.Shards, func() ([]ledger.ShardState, error) { return ledger.Shards(ctx, s.deps.Queue) })
-	readInto(&group, &found.Members, func() ([]lease.Process, error) { return lease.Processes(ctx, s.deps.Queue) })
-	readInto(&group, &found.DeadLetters, func() (stream.LetterPage, error) { return s.deps.Letters.List(ctx, after, limit) })
+	readInto(&group, &found.Shards, func() ([]ledger.ShardState, error) { return fromQueue(ledger.Shards(ctx, s.deps.Queue)) })
+	readInto(&group, &found.Members, func() ([]lease.Process, error) { return fromQueue(lease.Processes(ctx, s.deps.Queue)) })
+	readInto(&group, &found.DeadLetters, func() (stream.LetterPage, error) { return fromQueue(s.deps.Letters.List(ctx, after, limit)) })
 	readInto(&group, &found.Tables, func() ([]clickhouse.TableSize, error) { return s.deps.Reader.TableSizes(ctx) })
 	readInto(&group, &found.Batches, func() (clickhouse.Batches, error) { return s.deps.Reader.BatchesSince(ctx, now) })
 	readInto(&group, &found.Sizes, func() ([]clickhouse.ProjectSize, error) {
@@ -93,6 +94,14 @@ func (s *Service) Installation(ctx context.Context, after uint64, limit int, now
 
 func readInto[T any](group *sync.WaitGroup, into *Result[T], read func() (T, error)) {
 	group.Go(func() { into.Value, into.Err = read() })
+}
+
+// fromQueue marks an error of the queue as project.ErrUnavailable.
+func fromQueue[T any](value T, err error) (T, error) {
+	if err != nil {
+		err = fmt.Errorf("%w: %w", project.ErrUnavailable, err)
+	}
+	return value, err
 }
 
 func (s *Service) projectNames(ctx context.Context) (map[string]string, error) {

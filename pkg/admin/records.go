@@ -29,46 +29,43 @@ type Reader interface {
 	Destinations(ctx context.Context, since time.Time) ([]clickhouse.DestinationState, error)
 }
 
+// read bounds the time of a query.
+func read[Q, A any](ctx context.Context, s *Service, q Q, run func(context.Context, Q) (A, error)) (A, error) {
+	ctx, cancel := s.querying(ctx)
+	defer cancel()
+	return run(ctx, q)
+}
+
 // Logs returns a page of the project's logs, newest first. The project of the
 // query is the one given, as in the reads that follow.
 func (s *Service) Logs(ctx context.Context, found project.Project, q clickhouse.LogQuery) (clickhouse.LogPage, error) {
-	ctx, cancel := s.querying(ctx)
-	defer cancel()
 	q.Project = found.ID
-	return s.deps.Reader.Logs(ctx, q)
+	return read(ctx, s, q, s.deps.Reader.Logs)
 }
 
 // Events returns a page of the project's events, newest first.
 func (s *Service) Events(ctx context.Context, found project.Project, q clickhouse.EventQuery) (clickhouse.EventPage, error) {
-	ctx, cancel := s.querying(ctx)
-	defer cancel()
 	q.Project = found.ID
-	return s.deps.Reader.Events(ctx, q)
+	return read(ctx, s, q, s.deps.Reader.Events)
 }
 
 // Histogram counts the project's logs by time and severity.
 func (s *Service) Histogram(ctx context.Context, found project.Project, q clickhouse.HistogramQuery) (clickhouse.Histogram, error) {
-	ctx, cancel := s.querying(ctx)
-	defer cancel()
 	q.Project = found.ID
-	return s.deps.Reader.Histogram(ctx, q)
+	return read(ctx, s, q, s.deps.Reader.Histogram)
 }
 
 // Facets counts the most frequent values of the project's logs.
 func (s *Service) Facets(ctx context.Context, found project.Project, q clickhouse.FacetQuery) (clickhouse.Facets, error) {
-	ctx, cancel := s.querying(ctx)
-	defer cancel()
 	q.Project = found.ID
-	return s.deps.Reader.Facets(ctx, q)
+	return read(ctx, s, q, s.deps.Reader.Facets)
 }
 
 // Context returns a log with the logs before and after it. The error is
 // clickhouse.ErrNoLog where the project has no such log.
 func (s *Service) Context(ctx context.Context, found project.Project, q clickhouse.ContextQuery) (clickhouse.LogContext, error) {
-	ctx, cancel := s.querying(ctx)
-	defer cancel()
 	q.Project = found.ID
-	return s.deps.Reader.Context(ctx, q)
+	return read(ctx, s, q, s.deps.Reader.Context)
 }
 
 // Usage returns what the project stored and lost in each full hour of the time,

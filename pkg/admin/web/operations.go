@@ -127,14 +127,13 @@ func (v *operationsView) missing(what string, err error) {
 }
 
 func (v *operationsView) addShards(found admin.Installation, now time.Time) {
-	shards, err := found.Shards.Value, found.Shards.Err
 	queue := engineRow{"NATS JetStream", "queue", "ok", "accepting"}
-	if err != nil {
-		v.missing("The queue could not be read", fmt.Errorf("%w: %w", project.ErrUnavailable, err))
+	if err := found.Shards.Err; err != nil {
+		v.missing("The queue could not be read", err)
 		queue.State, queue.Text = "error", "does not answer"
 	}
 	v.Engines = append(v.Engines, queue)
-	for _, s := range shards {
+	for _, s := range found.Shards.Value {
 		row := shardRow{Name: s.Stream, State: "ok", Waiting: s.Waiting, Bytes: s.Bytes, Lag: "0 s"}
 		if s.MaxBytes > 0 {
 			row.Percent = int(min(100, s.Bytes*100/uint64(s.MaxBytes)))
@@ -161,18 +160,17 @@ func (v *operationsView) addShards(found admin.Installation, now time.Time) {
 }
 
 func (v *operationsView) addMembers(found admin.Installation, now time.Time) {
-	members, err := found.Members.Value, found.Members.Err
-	if err != nil {
-		v.missing("The processes could not be read", fmt.Errorf("%w: %w", project.ErrUnavailable, err))
+	if err := found.Members.Err; err != nil {
+		v.missing("The processes could not be read", err)
 	}
 	newest := ""
 	var begun time.Time
-	for _, m := range members {
+	for _, m := range found.Members.Value {
 		if m.Started.After(begun) {
 			begun, newest = m.Started, m.Version
 		}
 	}
-	for _, m := range members {
+	for _, m := range found.Members.Value {
 		row := memberRow{Name: printable(m.Name), Host: printable(m.Host), Version: printable(m.Version), Ops: printable(m.Ops), Up: lengthText(now.Sub(m.Started).Truncate(time.Minute)), State: "ok", Unready: printable(m.Unready), Other: m.Version != newest}
 		if now.Sub(m.Started) < time.Minute {
 			row.Up = lengthText(now.Sub(m.Started))
@@ -190,10 +188,10 @@ func (v *operationsView) addMembers(found admin.Installation, now time.Time) {
 }
 
 func (v *operationsView) addLetters(found admin.Installation) {
-	page, err := found.DeadLetters.Value, found.DeadLetters.Err
-	if err != nil {
-		v.missing("The dead letters could not be read", fmt.Errorf("%w: %w", project.ErrUnavailable, err))
+	if err := found.DeadLetters.Err; err != nil {
+		v.missing("The dead letters could not be read", err)
 	}
+	page := found.DeadLetters.Value
 	for _, one := range page.Letters {
 		v.Letters = append(v.Letters, newLetterRow(one))
 	}
@@ -288,39 +286,27 @@ func (v *operationsView) addTiles(found admin.Installation, now time.Time) {
 	if b.Batches > 0 {
 		size = formatCount(b.Records/b.Batches) + " records each"
 	}
-	letters, dead := formatNumber(uint64(len(v.Letters))), "ok"
+	lost := "ok"
+	if b.Dropped > 0 {
+		lost = "warn"
+	}
+	letters, causes, dead := formatNumber(uint64(len(v.Letters))), "everything was stored", "ok"
 	if v.Older != "" {
 		letters += "+"
 	}
 	if len(v.Letters) > 0 {
-		dead = "error"
+		reasons := map[string]bool{}
+		for _, one := range v.Letters {
+			reasons[one.Reason] = true
+		}
+		causes, dead = plural(len(reasons), "cause"), "error"
 	}
-	lost := tileState(b.Dropped == 0)
 	v.Tiles = []tile{
 		{"Stored", formatCount(uint64(float64(b.Records)/elapsed)) + " /s", formatCount(b.Dropped) + " refused or dropped this hour", lost},
 		{"Queue", formatCount(waiting), oldest, state},
 		{"Writer batches", formatCount(b.Batches), size + ", this hour", "ok"},
-		{"Dead letters", letters, causesOf(v.Letters), dead},
+		{"Dead letters", letters, causes, dead},
 	}
-}
-
-func tileState(good bool) string {
-	if good {
-		return "ok"
-	}
-	return "warn"
-}
-
-// causesOf counts the reasons of the letters.
-func causesOf(letters []letterRow) string {
-	reasons := map[string]bool{}
-	for _, one := range letters {
-		reasons[one.Reason] = true
-	}
-	if len(reasons) == 0 {
-		return "everything was stored"
-	}
-	return plural(len(reasons), "cause")
 }
 
 // diagnosis sums the state up in a sentence or two, the worst first.
