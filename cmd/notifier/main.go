@@ -1,6 +1,6 @@
-// Command notifier brings alerts to chats: events that ask for it, logs at or
-// above a project's severity, and quotas that run out. It needs NATS and
-// ClickHouse and keeps nothing.
+// Command notifier delivers alerts to chats: of events that ask for one, of logs
+// at or above a project's severity, and of quotas that run out. It needs NATS and
+// ClickHouse, and stores nothing itself.
 package main
 
 import (
@@ -28,7 +28,7 @@ type settings struct {
 	config.Webhooks   `embed:""`
 	config.Alerts     `embed:""`
 
-	PublicURL string `name:"public-url" help:"Where people reach the pages, such as https://logs.example.org, for links in messages. Without it there are none."`
+	PublicURL string `name:"public-url" help:"Address of the web pages, such as https://logs.example.org, for links in messages. Without it, messages have no links."`
 }
 
 func (s *settings) defaults() project.Quotas {
@@ -39,18 +39,18 @@ func main() { os.Exit(run()) }
 
 func run() int {
 	var cfg settings
-	read, code, ok := config.Command("notifier", "Brings alerts to chats.", &cfg)
+	values, code, ok := config.Command("notifier", "Delivers alerts to chats.", &cfg)
 	if !ok {
 		return code
 	}
 	process := telemetry.Config{Name: "notifier", OpsAddr: cfg.OpsAddr, LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat, StopTimeout: cfg.StopTimeout}
 	return telemetry.Main(process, func(ctx context.Context, p *telemetry.Process) error {
-		read.Log(p.Logger)
+		values.Log(p.Logger)
 		conn, err := connect(ctx, p, &cfg)
 		if err != nil {
 			return err
 		}
-		return notify.Start(ctx, p, notify.FromSettings(cfg.Alerts, cfg.PublicURL, cfg.defaults()), conn)
+		return notify.Start(ctx, p, notify.Config{PerMinute: cfg.AlertsPerMinute, PublicURL: cfg.PublicURL, Quotas: cfg.defaults()}, conn)
 	})
 }
 

@@ -113,7 +113,7 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 }
 
 func startNotifier(ctx context.Context, p *telemetry.Process, cfg *settings, e engines) error {
-	alerting := notify.FromSettings(cfg.Alerts, cfg.PublicURL, cfg.defaults())
+	alerting := notify.Config{PerMinute: cfg.AlertsPerMinute, PublicURL: cfg.PublicURL, Quotas: cfg.defaults()}
 	alerting.Member = "standalone" // as for the writer
 	return notify.Start(ctx, p, alerting, notify.Connections{
 		JetStream: e.queue, Topology: e.topology, Ledger: e.ledger, Store: e.store, Client: e.client, Sender: e.sender, Replicas: 1,

@@ -184,7 +184,7 @@ func start(ctx context.Context, p *telemetry.Process, address string) error {
 		return err
 	}
 	writer.New(writer.DefaultConfig(), writer.Deps{Logger: p.Logger, Registry: p.Registry, Queue: topology})
-	notify.New(notify.DefaultConfig(), notify.Deps{Logger: p.Logger, Registry: p.Registry, Queue: topology})
+	notify.New(notify.Config{}, notify.Deps{Logger: p.Logger, Registry: p.Registry, Queue: topology})
 	telemetry.NewRequests("admin", p.Logger, p.Registry)
 	var settings config.Intake
 	if _, err := config.Parse("ingest", "", &settings, []string{"--ingest-addr=127.0.0.1:0"}, os.Stderr); err != nil {

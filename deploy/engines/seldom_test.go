@@ -152,10 +152,10 @@ func deliver(ctx context.Context, js jetstream.JetStream) []func() error {
 	var box *outbox.Outbox
 	return []func() error{
 		func() (err error) { box, err = outbox.Open(ctx, js, outbox.Config{Partitions: 4}); return err },
-		func() error { return box.Put(ctx, outbox.Entry{ID: "one", Project: "shop"}) },
-		func() error { _, err := box.Entry(ctx, 1); return err },
+		func() error { return box.Publish(ctx, outbox.Entry{ID: "one", Project: "shop"}) },
+		func() error { _, err := box.Load(ctx, 1); return err },
 		func() error { return box.Remove(ctx, box.Subject("shop"), 1) },
-		func() error { return box.PutRows(ctx, 0, []byte("[]")) },
+		func() error { return box.PublishRows(ctx, 0, []byte("[]")) },
 		func() error { return box.RemoveRows(ctx, 0, 1) },
 	}
 }

@@ -21,19 +21,19 @@ import (
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
 
-func TestManyEventsBecomeADigestThatSaysHowMany(t *testing.T) {
+func TestManyEventsBecomeADigestWithTheirNumber(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.cfg.PerWindow, w.cfg.Window = 5, 2*time.Second
+	w := newFixture(t)
+	w.cfg.PerMinute, w.timing.window = 5, 2*time.Second
 	p, chat := w.project(webhook.Discord, "")
-	chat.SetFaults(webhooktest.Faults{Fail: 100}) // until all wait
+	chat.SetFaults(webhooktest.Faults{Fail: 100}) // until all alerts wait
 	for i := range 38 {
 		w.event(p, fmt.Sprintf("event %d", i), true)
 	}
 	n := w.start()
 	w.eventually("all wait", func() bool { return n.waiting(t) == 38 })
 	chat.SetFaults(webhooktest.Faults{})
-	w.eventually("all of them", func() bool { return settled(w, p, 38) })
+	w.eventually("all of them", func() bool { return finished(w, p, 38) })
 	w.account(t, p, chat, 38)
 	got := chat.Messages()
 	largest := slices.MaxFunc(got, func(a, b webhooktest.Message) int { return a.Count - b.Count })
@@ -42,20 +42,20 @@ func TestManyEventsBecomeADigestThatSaysHowMany(t *testing.T) {
 	}
 }
 
-// switchable is a receiver whose answer can be changed.
+// switchable is a receiver with a changeable answer.
 type switchable struct {
 	*httptest.Server
-	status atomic.Int32
-	asked  atomic.Int32
+	status   atomic.Int32
+	requests atomic.Int32
 }
 
-func (w *world) switchable(status int) (project.Project, *switchable) {
+func (w *fixture) switchable(status int) (project.Project, *switchable) {
 	w.t.Helper()
 	p, chat := w.project(webhook.Generic, "")
 	s := &switchable{}
 	s.status.Store(int32(status))
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
-		s.asked.Add(1)
+		s.requests.Add(1)
 		if status := s.status.Load(); status != http.StatusOK {
 			http.Error(answer, "not now: "+r.URL.String(), int(status))
 			return
@@ -68,14 +68,14 @@ func (w *world) switchable(status int) (project.Project, *switchable) {
 	return p, s
 }
 
-func (w *world) setAddress(p project.Project, address string) {
+func (w *fixture) setAddress(p project.Project, address string) {
 	w.t.Helper()
 	if err := w.store.SetAlerts(w.t.Context(), p.Name, project.Alerts{WebhookURL: project.NewSecret(address), Format: "generic"}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) letters(want int) []stream.Letter {
+func (w *fixture) letters(want int) []stream.Letter {
 	w.t.Helper()
 	var found []stream.Letter
 	w.eventually(fmt.Sprintf("%d dead letters", want), func() bool {
@@ -86,14 +86,14 @@ func (w *world) letters(want int) []stream.Letter {
 	return found
 }
 
-func (w *world) state(p project.Project, id, state string) {
+func (w *fixture) state(p project.Project, id, state string) {
 	w.t.Helper()
 	w.eventually(id+" "+state, func() bool { return w.deliveries(p)[id].State == state })
 }
 
-func TestARejectedMessageIsADeadLetterAndItsReplayDeliversIt(t *testing.T) {
+func TestARejectedMessageIsDeadLetteredAndItsReplayDeliversIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p, receiver := w.switchable(http.StatusBadRequest)
 	w.start()
 	w.event(p, "refused at first", true)
@@ -109,22 +109,22 @@ func TestARejectedMessageIsADeadLetterAndItsReplayDeliversIt(t *testing.T) {
 	w.state(p, id, "delivered")
 	w.letters(0)
 	var info stream.Info
-	w.eventually("what is on the stream of events", func() (there bool) {
+	w.eventually("the state of the stream of events", func() (ok bool) {
 		var err error
 		info, err = w.topology.Info(t.Context(), stream.Name(record.KindEvent, 0))
 		return err == nil
 	})
 	if info.LastSeq > 1 {
-		t.Errorf("the replay put something on the stream of events: %+v", info)
+		t.Errorf("the replay published to the stream of events: %+v", info)
 	}
-	w.secretFree(p)
+	w.checkSecrets(p)
 }
 
-// only waits until a project's one notification is in a state, and gives its id.
-func (w *world) only(p project.Project, state string) string {
+// only waits until a project's only delivery is in a state, and returns its ID.
+func (w *fixture) only(p project.Project, state string) string {
 	w.t.Helper()
 	id := ""
-	w.eventually("a notification "+state, func() bool {
+	w.eventually("a delivery "+state, func() bool {
 		for found, d := range w.deliveries(p) {
 			id = found
 			return d.State == state
@@ -134,17 +134,17 @@ func (w *world) only(p project.Project, state string) string {
 	return id
 }
 
-func TestADeadAddressIsGivenUpUntilItIsChanged(t *testing.T) {
+func TestAGoneAddressIsDisabledUntilItIsChanged(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p, receiver := w.switchable(http.StatusGone)
 	w.start()
 	for i := range 3 {
 		w.event(p, fmt.Sprintf("event %d", i), true)
 		w.letters(i + 1)
 	}
-	if n := receiver.asked.Load(); n != 1 && !w.disturbed() {
-		t.Errorf("an address that is gone was asked %d times", n)
+	if n := receiver.requests.Load(); n != 1 && !w.disturbed() {
+		t.Errorf("an address that is gone got %d requests", n)
 	}
 	for i, l := range w.letters(3) {
 		if l.Reason != reasonDisabled {
@@ -154,21 +154,21 @@ func TestADeadAddressIsGivenUpUntilItIsChanged(t *testing.T) {
 	receiver.status.Store(http.StatusOK)
 	address := receiver.URL + strings.TrimPrefix(w.chats[0].Address(), w.chats[0].URL())
 	w.setAddress(p, address+"?changed=1")
-	w.eventually("one of those after the change", func() bool { // it is noticed within a second
+	w.eventually("an event after the change", func() bool { // the change takes effect within a second
 		w.event(p, "after the change", true)
 		return len(w.chats[0].Messages()) > 0
 	})
-	w.secretFree(p)
+	w.checkSecrets(p)
 }
 
-func TestAChangedAddressEndsTheWaitOfABackOff(t *testing.T) {
+func TestAChangedAddressEndsTheBackoff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.cfg.BackoffFirst, w.cfg.BackoffMost = time.Hour, time.Hour
+	w := newFixture(t)
+	w.timing.firstBackoff, w.timing.maxBackoff = time.Hour, time.Hour
 	p, receiver := w.switchable(http.StatusServiceUnavailable)
 	w.start()
 	w.event(p, "waits", true)
-	w.eventually("one attempt", func() bool { return receiver.asked.Load() == 1 })
+	w.eventually("one attempt", func() bool { return receiver.requests.Load() == 1 })
 	w.only(p, "attempt")
 	receiver.status.Store(http.StatusOK)
 	w.setAddress(p, receiver.URL+strings.TrimPrefix(w.chats[0].Address(), w.chats[0].URL())+"?changed=1")
@@ -177,24 +177,24 @@ func TestAChangedAddressEndsTheWaitOfABackOff(t *testing.T) {
 
 func TestAMessageIsGivenUpAfterItsTime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.cfg.GiveUpGeneric = 10 * time.Second // the machine may stand still in the first attempt
+	w := newFixture(t)
+	w.timing.giveUpGeneric = 10 * time.Second // the first attempt may take long on a slow machine
 	p, receiver := w.switchable(http.StatusInternalServerError)
 	w.start()
-	w.event(p, "never taken", true)
-	if l := w.letters(1)[0]; l.Reason != reasonExpired || receiver.asked.Load() < 2 {
-		t.Errorf("after %d attempts: %+v", receiver.asked.Load(), l)
+	w.event(p, "never accepted", true)
+	if l := w.letters(1)[0]; l.Reason != reasonExpired || receiver.requests.Load() < 2 {
+		t.Errorf("after %d attempts: %+v", receiver.requests.Load(), l)
 	}
 	w.only(p, "failed")
 }
 
 func TestAlertsThatWereTurnedOffAreNotSent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p, receiver := w.switchable(http.StatusServiceUnavailable)
 	w.start()
 	w.event(p, "waits", true)
-	w.eventually("one attempt", func() bool { return receiver.asked.Load() > 0 })
+	w.eventually("one attempt", func() bool { return receiver.requests.Load() > 0 })
 	if err := w.store.ClearAlerts(t.Context(), p.Name); err != nil {
 		t.Fatal(err)
 	}
@@ -205,69 +205,69 @@ func TestAlertsThatWereTurnedOffAreNotSent(t *testing.T) {
 	w.letters(0)
 }
 
-func TestLikeLogsAreOneMessageWithACount(t *testing.T) {
+func TestSimilarLogsAreOneMessageWithACount(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p, chat := w.project(webhook.Mattermost, "error")
 	quiet, other := w.project(webhook.Mattermost, "")
-	w.logs(p, "ERROR", 17, "from before anybody looked")
+	w.logs(p, "ERROR", 17, "before the rules were loaded")
 	w.start()
-	w.eventually("the first look is over", func() bool { return w.looks.Load() > 1 })
+	w.eventually("the rules are loaded", func() bool { return w.loads.Load() > 1 })
 	began := time.Now()
-	for i := range 20 { // over both shards
+	for i := range 20 { // in both shards
 		w.logs(p, "ERROR", 17, fmt.Sprintf("user %d timed out after %ds", i, i), fmt.Sprintf("user %d timed out after %ds", i+100, i))
 		w.logs(p, "INFO", 9, "all is well")
-		w.logs(quiet, "ERROR", 17, "nobody asked")
+		w.logs(quiet, "ERROR", 17, "not wanted")
 	}
-	told := func() (storm, messages int) {
+	reported := func() (storm, messages int) {
 		for _, g := range chat.Messages() {
 			if strings.Contains(g.Body, "timed out") {
 				messages++
 				n := 0
 				if _, text, ok := strings.Cut(g.Body, `"text":"**`); ok {
-					_, _ = fmt.Sscanf(text, "%d ×", &n) // one without a count is one
+					_, _ = fmt.Sscanf(text, "%d ×", &n) // a message without a count stands for one log
 				}
 				storm += max(n, 1)
 			}
 		}
 		return storm, messages
 	}
-	w.eventually("forty are told of", func() bool { n, _ := told(); return n >= 40 })
-	n, messages := told()
+	w.eventually("forty logs are in alerts", func() bool { n, _ := reported(); return n >= 40 })
+	n, messages := reported()
 	if n != 40 && !w.disturbed() {
-		t.Errorf("%d logs are told of", n)
+		t.Errorf("%d logs are in alerts", n)
 	}
-	// One after Gather, and one in each GroupEvery: in two seconds, four.
-	if most := 2 + int(time.Since(began)/w.cfg.GroupEvery); messages > most && !w.disturbed() {
-		t.Errorf("%d logs came in %d messages, not %d", n, messages, most)
+	// One message after gather, and one in each groupEvery: four in two seconds.
+	if most := 2 + int(time.Since(began)/w.timing.groupEvery); messages > most && !w.disturbed() {
+		t.Errorf("%d logs arrived in %d messages, want at most %d", n, messages, most)
 	}
 	if len(other.Messages()) != 0 {
 		t.Errorf("a project that wants no logs got %d", len(other.Messages()))
 	}
 }
 
-func TestLogsAreToldOfThoughTheRecordDidNotAnswer(t *testing.T) {
+func TestLogsRaiseAlertsAfterFailedReadsOfSettings(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p, chat := w.project(webhook.Slack, "error")
 	w.start()
-	w.eventually("the first look is over", func() bool { return w.looks.Load() > 1 })
+	w.eventually("the rules are loaded", func() bool { return w.loads.Load() > 1 })
 	w.silence.Store(2)
 	w.logs(p, "ERROR", 17, "the only one")
 	w.eventually("it", func() bool { return len(chat.Messages()) > 0 })
 	if got := chat.Messages()[0]; !strings.Contains(got.Body, "the only one") || w.silence.Load() >= 0 {
-		t.Errorf("got %+v with %d questions left unanswered", got, w.silence.Load())
+		t.Errorf("got %+v with %d failing reads left", got, w.silence.Load())
 	}
 }
 
-func TestLogsRightAfterTheirSeverityWasSetAreToldOf(t *testing.T) {
+func TestLogsRightAfterTheirSeverityWasSetRaiseAlerts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	first, chat := w.project(webhook.Slack, "")
 	second, other := w.project(webhook.Slack, "")
-	w.logs(first, "ERROR", 17, "before anybody asked")
+	w.logs(first, "ERROR", 17, "before the severity was set")
 	w.start()
-	w.eventually("a look that finds no rules is over", func() bool { return w.looks.Load() > 1 })
+	w.eventually("the rules are loaded, without any", func() bool { return w.loads.Load() > 1 })
 	for p, to := range map[*project.Project]*webhooktest.Chat{&first: chat, &second: other} {
 		_, err := w.store.ChangeAlerts(t.Context(), p.Name, func(a *project.Alerts) { a.MinSeverity = "error" })
 		if err != nil {
@@ -281,7 +281,7 @@ func TestLogsRightAfterTheirSeverityWasSetAreToldOf(t *testing.T) {
 	}
 }
 
-func TestLogsThatAreAlikeHaveOnePattern(t *testing.T) {
+func TestSimilarLogsHaveTheSamePattern(t *testing.T) {
 	t.Parallel()
 	for _, like := range [][]string{
 		{"user 17 timed out after 30s", "user 99 timed out after 2.5s"},
@@ -301,7 +301,7 @@ func TestLogsThatAreAlikeHaveOnePattern(t *testing.T) {
 	}
 }
 
-func FuzzPatternEndsAndIsBounded(f *testing.F) {
+func FuzzPatternIsBounded(f *testing.F) {
 	f.Add("user 17 'x")
 	f.Add("\xff\"\x00")
 	f.Fuzz(func(t *testing.T, message string) {
@@ -313,19 +313,19 @@ func FuzzPatternEndsAndIsBounded(f *testing.F) {
 
 func TestQuotaWarningsComeOnceAWindow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p, chat := w.project(webhook.Slack, "")
 	n := w.start()
 	day, month := quota.Windows(p.ID, time.Now())
-	limits := func(used, limit int64) []standing {
-		return []standing{{quota.DailyRecords, day, used, limit}, {quota.MonthlyBytes, month, 0, 0}}
+	limits := func(used, limit int64) []quotaUsage {
+		return []quotaUsage{{quota.DailyRecords, day, used, limit}, {quota.MonthlyBytes, month, 0, 0}}
 	}
 	alerts, err := w.store.Alerts(t.Context(), p.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	warn := func(used int64) {
-		w.eventually("the warning waits", func() bool { return n.warn(t.Context(), p.ID, alerts, limits(used, 100)) == nil })
+		w.eventually("the warning is published", func() bool { return n.warn(t.Context(), p.ID, alerts, limits(used, 100)) == nil })
 	}
 	for _, used := range []int64{10, 79, 80, 81, 99, 100, 150} {
 		warn(used)
@@ -333,7 +333,7 @@ func TestQuotaWarningsComeOnceAWindow(t *testing.T) {
 	w.eventually("two warnings", func() bool { return len(chat.Messages()) == 2 })
 	day.Start = day.Start.Add(24 * time.Hour)
 	warn(80)
-	w.eventually("that of the next window", func() bool { return len(chat.Messages()) == 3 })
+	w.eventually("the warning of the next window", func() bool { return len(chat.Messages()) == 3 })
 	var texts []string
 	for _, g := range chat.Messages() {
 		texts = append(texts, g.Body)
@@ -345,7 +345,7 @@ func TestQuotaWarningsComeOnceAWindow(t *testing.T) {
 	}
 }
 
-func TestPaceHoldsTheWindowAndTheGap(t *testing.T) {
+func TestPaceRespectsTheWindowAndTheGap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := pace{perWindow: 3, window: time.Minute, gap: time.Second}
@@ -353,21 +353,21 @@ func TestPaceHoldsTheWindowAndTheGap(t *testing.T) {
 		var at []time.Duration
 		for range 7 {
 			time.Sleep(time.Until(p.due(time.Now())))
-			p.sent(time.Now())
+			p.record(time.Now())
 			at = append(at, time.Since(began))
 		}
 		want := []time.Duration{0, time.Second, 2 * time.Second, time.Minute, 61 * time.Second, 62 * time.Second, 2 * time.Minute}
 		if !slices.Equal(at, want) {
-			t.Errorf("messages went at %v, want %v", at, want)
+			t.Errorf("messages were due at %v, want %v", at, want)
 		}
 	})
 }
 
-func TestBackoffGrowsToItsBoundWithChance(t *testing.T) {
+func TestRetryPauseGrowsToItsBound(t *testing.T) {
 	t.Parallel()
 	for attempt, full := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 256 * time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute} {
 		for range 50 {
-			if wait := backoff(attempt, time.Second, 5*time.Minute); wait < full/2 || wait > full {
+			if wait := retryPause(attempt, time.Second, 5*time.Minute); wait < full/2 || wait > full {
 				t.Errorf("attempt %d waits %s, want %s to %s", attempt, wait, full/2, full)
 			}
 		}

@@ -20,9 +20,9 @@ var formats = []webhook.Format{
 	webhook.Slack, webhook.Discord, webhook.Teams, webhook.Mattermost, webhook.RocketChat, webhook.GoogleChat, webhook.Telegram, webhook.Generic,
 }
 
-func TestAnEventThatAsksForItReachesItsChatOnceAndSoon(t *testing.T) {
+func TestAnEventWithAnAlertReachesItsChatOnceAndSoon(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p, chat := w.project(webhook.Slack, "")
 	silent, err := w.store.CreateProject(t.Context(), "without-an-address")
 	if err != nil {
@@ -34,14 +34,14 @@ func TestAnEventThatAsksForItReachesItsChatOnceAndSoon(t *testing.T) {
 	var waits []time.Duration
 	for i := range 9 {
 		w.event(p, "quiet", false)
-		w.event(silent, "nobody hears", true)
+		w.event(silent, "no address", true)
 		sent := time.Now()
 		w.event(p, fmt.Sprintf("event %d", i), true)
 		w.eventually("it", func() bool { return len(chat.Messages()) >= i+2 })
 		waits = append(waits, chat.Messages()[i+1].At.Sub(sent))
 	}
 	slices.Sort(waits)
-	t.Logf("from the queue's answer to the chat: median %s, longest %s", waits[len(waits)/2], waits[len(waits)-1])
+	t.Logf("from the queue to the chat: median %s, longest %s", waits[len(waits)/2], waits[len(waits)-1])
 	w.eventually("the rows", func() bool {
 		found := w.deliveries(p)
 		for _, d := range found {
@@ -52,24 +52,24 @@ func TestAnEventThatAsksForItReachesItsChatOnceAndSoon(t *testing.T) {
 		return len(found) == 10
 	})
 	if n := len(chat.Messages()); n != 10 && !w.disturbed() {
-		t.Errorf("10 events came as %d messages", n)
+		t.Errorf("10 events arrived as %d messages", n)
 	}
 	if len(w.deliveries(silent)) != 0 || len(chat.Refused()) != 0 {
 		t.Errorf("rows without an address: %v; refused %v", w.deliveries(silent), chat.Refused())
 	}
-	w.secretFree(p)
+	w.checkSecrets(p)
 }
 
 func TestAnEventRightAfterItsAddressWasSetIsDelivered(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	p, chat := w.project(webhook.Slack, "")
 	if err := w.store.ClearAlerts(t.Context(), p.Name); err != nil {
 		t.Fatal(err)
 	}
 	n := w.start()
 	for i := range 5 {
-		if _, err := n.settings.of(t.Context(), p.ID); err != nil { // now it is remembered that there is none
+		if _, err := n.alerts.load(t.Context(), p.ID); err != nil { // now the cache holds that there is no address
 			t.Fatal(err)
 		}
 		err := w.store.SetAlerts(t.Context(), p.Name, project.Alerts{WebhookURL: project.NewSecret(chat.Address()), Format: "slack"})
@@ -92,10 +92,10 @@ func TestAnEventRightAfterItsAddressWasSetIsDelivered(t *testing.T) {
 	}
 }
 
-// tally is what a chat took, held against what was sent to it.
+// tally counts the messages that a chat accepted.
 type tally struct {
-	singles  map[string]int // by id: how often, without those that say they are repeats, but at least once
-	digests  map[string]int // by id: how many it stands for
+	singles  map[string]int // by ID: how often, not counting marked repeats, but at least 1
+	digests  map[string]int // by ID: how many alerts it stands for
 	repeats  int
 	received int
 }
@@ -117,13 +117,14 @@ func count(got []webhooktest.Message) tally {
 	}
 	for id, n := range plain {
 		if n > 1 {
-			c.singles[id] = n // a digest's, too: nothing may come so
+			c.singles[id] = n // also for digests: an unmarked repeat is an error
 		}
 	}
 	return c
 }
 
-// events is how many the test below sends: LOGBOOM_NOTIFY_EVENTS, or 1,000.
+// events returns how many events the test below sends: LOGBOOM_NOTIFY_EVENTS, or
+// 1,000.
 func events(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("LOGBOOM_NOTIFY_EVENTS")
@@ -139,8 +140,8 @@ func events(t *testing.T) int {
 
 func TestEveryEventIsDeliveredOnceOrCountedInADigestWhileNotifiersAreKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.cfg.PerWindow, w.attempt = 10, 2*time.Second
+	w := newFixture(t)
+	w.cfg.PerMinute, w.attempt = 10, 2*time.Second
 	each := events(t) / len(formats)
 	var projects []project.Project
 	for _, format := range formats {
@@ -148,9 +149,9 @@ func TestEveryEventIsDeliveredOnceOrCountedInADigestWhileNotifiersAreKilled(t *t
 		chat.SetFaults(webhooktest.Faults{Throttle: 6, Fail: 6, Hang: 2, Reset: 4, Redirect: 4})
 		projects = append(projects, p)
 	}
-	dead, deadChat := w.project(webhook.Mattermost, "")
-	deadChat.FailAlways()
-	w.event(dead, "never arrives", true)
+	failing, failingChat := w.project(webhook.Mattermost, "")
+	failingChat.FailAlways()
+	w.event(failing, "never arrives", true)
 
 	sending := make(chan struct{})
 	go func() {
@@ -159,7 +160,7 @@ func TestEveryEventIsDeliveredOnceOrCountedInADigestWhileNotifiersAreKilled(t *t
 			for _, p := range projects {
 				w.event(p, fmt.Sprintf("event %05d", i), true)
 			}
-			w.event(dead, "never arrives", true)
+			w.event(failing, "never arrives", true)
 		}
 	}()
 	running := []*notifier{w.start(), w.start()}
@@ -175,15 +176,15 @@ func TestEveryEventIsDeliveredOnceOrCountedInADigestWhileNotifiersAreKilled(t *t
 		running[victim] = w.start()
 	}
 	for i, p := range projects {
-		w.eventually(fmt.Sprintf("all of %s", p.Name), func() bool { return settled(w, p, each) })
+		w.eventually(fmt.Sprintf("all of %s", p.Name), func() bool { return finished(w, p, each) })
 		w.account(t, p, w.chats[i], each)
 	}
-	t.Logf("%d events, %d kills; the dead destination was asked %d times", each*len(projects), kills, deadChat.Requests())
-	w.secretFree(projects...)
+	t.Logf("%d events, %d kills; the failing destination got %d requests", each*len(projects), kills, failingChat.Requests())
+	w.checkSecrets(projects...)
 }
 
-// settled tells whether every event has come to an end.
-func settled(w *world, p project.Project, each int) bool {
+// finished reports whether every event is delivered.
+func finished(w *fixture, p project.Project, each int) bool {
 	ended := 0
 	for id, d := range w.deliveries(p) {
 		if !strings.HasPrefix(id, "d-") && (d.State == "delivered" || d.State == "coalesced") {
@@ -193,12 +194,12 @@ func settled(w *world, p project.Project, each int) bool {
 	return ended >= each
 }
 
-// account holds what the chat took against the rows: each event was taken by
-// itself, or is one of exactly as many as its digest says; and whatever came
-// twice said so, or was told by its id.
-func (w *world) account(t *testing.T, p project.Project, chat *webhooktest.Chat, each int) {
+// account compares the accepted messages with the rows. Each event was accepted
+// alone or is counted in one digest, and every repeat was marked or recognised by
+// its ID.
+func (w *fixture) account(t *testing.T, p project.Project, chat *webhooktest.Chat, each int) {
 	t.Helper()
-	took := count(chat.Messages())
+	accepted := count(chat.Messages())
 	single, in := 0, map[string]int{}
 	for id, d := range w.deliveries(p) {
 		digest := strings.HasPrefix(id, "d-")
@@ -207,8 +208,8 @@ func (w *world) account(t *testing.T, p project.Project, chat *webhooktest.Chat,
 			if !digest {
 				single++
 			}
-			if digest && took.digests[id] == 0 || !digest && took.singles[id] == 0 {
-				t.Errorf("%s: %s is delivered by its row, and never came", p.Name, id)
+			if digest && accepted.digests[id] == 0 || !digest && accepted.singles[id] == 0 {
+				t.Errorf("%s: %s is delivered according to its row, but never arrived", p.Name, id)
 			}
 		case "coalesced":
 			in[strings.TrimPrefix(d.Detail, "in ")]++
@@ -216,42 +217,42 @@ func (w *world) account(t *testing.T, p project.Project, chat *webhooktest.Chat,
 			t.Errorf("%s: %s is %s: %s", p.Name, id, d.State, d.Detail)
 		}
 	}
-	for id, n := range took.singles {
+	for id, n := range accepted.singles {
 		if n != 1 {
-			t.Errorf("%s: %s came %d times without saying so", p.Name, id, n)
+			t.Errorf("%s: %s arrived %d times without a mark", p.Name, id, n)
 		}
 	}
 	counted := 0
-	for id, n := range took.digests {
+	for id, n := range accepted.digests {
 		counted += n
 		if in[id] != n {
 			t.Errorf("%s: digest %s stands for %d, the rows say %d", p.Name, id, n, in[id])
 		}
 	}
-	if single != len(took.singles) || single+counted != each {
-		t.Errorf("%s: %d came singly (%d by the rows) and %d in digests, of %d", p.Name, len(took.singles), single, counted, each)
+	if single != len(accepted.singles) || single+counted != each {
+		t.Errorf("%s: %d arrived alone (%d according to the rows) and %d in digests, of %d", p.Name, len(accepted.singles), single, counted, each)
 	}
 	if bad := chat.Refused(); len(bad) != 0 {
 		t.Errorf("%s refused %d: %.300s", p.Name, len(bad), bad[0])
 	}
 	inOrder(t, p, chat.Messages())
-	t.Logf("%-14s %4d messages: %4d events singly, %5d in %3d digests, %d sent again with a note", p.Name, took.received, single, counted, len(took.digests), took.repeats)
+	t.Logf("%-14s %4d messages: %4d events alone, %5d in %3d digests, %d sent again with a note", p.Name, accepted.received, single, counted, len(accepted.digests), accepted.repeats)
 }
 
-// inOrder checks that events came as they were sent, but for repeats, and for
-// what the service was late to take, after its repeat.
+// inOrder checks that events arrived in the order in which they were sent. It
+// skips repeats, and messages that the service accepted after their repeat.
 func inOrder(t *testing.T, p project.Project, got []webhooktest.Message) {
 	t.Helper()
-	last, seen := outbox.Place{}, map[string]bool{}
+	last, seen := outbox.EventPosition{}, map[string]bool{}
 	for _, g := range got {
-		var at outbox.Place
+		var at outbox.EventPosition
 		again := seen[g.ID] || g.Repeat
 		seen[g.ID] = true
 		if n, err := fmt.Sscanf(g.ID, "%d-%d-%d", &at.Shard, &at.Seq, &at.Idx); n != 3 || err != nil || again {
 			continue
 		}
 		if !after(at, last) {
-			t.Errorf("%s: %s came after %v", p.Name, g.ID, last)
+			t.Errorf("%s: %s arrived after %v", p.Name, g.ID, last)
 		}
 		last = at
 	}

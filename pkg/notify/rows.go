@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -13,107 +12,103 @@ import (
 )
 
 const (
-	// maxRowsMessage bounds the rows of one message: 500 of them stay well
-	// below the queue's smallest limit of 1 MB.
-	maxRowsMessage = 500
-	maxFlushRows   = 5000
+	// maxMessageRows bounds the rows of one message: 500 of them stay well below
+	// the queue's smallest limit of 1 MB.
+	maxMessageRows = 500
+	// maxInsertRows is how many rows make an insert due at once.
+	maxInsertRows = 5000
 )
 
-// putRows keeps rows until the recorder has stored them.
-func (n *Notifier) putRows(ctx context.Context, rows []clickhouse.DeliveryRow) error {
+// publishRows publishes rows of deliveries to the queue from which the rowWriter
+// inserts them.
+func (n *Notifier) publishRows(ctx context.Context, rows []clickhouse.DeliveryRow) error {
 	for len(rows) > 0 {
-		part := rows[:min(len(rows), maxRowsMessage)]
+		part := rows[:min(len(rows), maxMessageRows)]
 		rows = rows[len(part):]
 		data, err := json.Marshal(part)
 		if err != nil {
-			return fmt.Errorf("rows of alerts: %w", err)
+			return fmt.Errorf("rows of deliveries: %w", err)
 		}
-		if err := n.deps.Outbox.PutRows(ctx, n.deps.Outbox.Partition(part[0].Project), data); err != nil {
+		if err := n.deps.Outbox.PublishRows(ctx, n.deps.Outbox.Partition(part[0].Project), data); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// recorder stores the rows of one partition. Rows may be stored twice, where it
-// ends between an insert and the removal: who reads them counts each once.
-type recorder struct {
+// rowWriter inserts the rows of one partition into ClickHouse. A kill between an
+// insert and the removal from the queue inserts rows twice; queries count each
+// row once.
+type rowWriter struct {
 	n         *Notifier
 	partition int
 	rows      []clickhouse.DeliveryRow
-	from, to  uint64
+	from, to  uint64 // sequences of the messages that hold the rows
 	due       time.Time
 }
 
-func newRecorder(n *Notifier, partition int) *recorder { return &recorder{n: n, partition: partition} }
-
-func (r *recorder) run(ctx context.Context) error {
-	from, err := r.n.deps.Queue.Consume(ctx, outbox.RowsStream, 0, stream.ConsumerConfig{Subject: outbox.RowsSubject(r.partition), MaxMessages: 64})
+func (w *rowWriter) run(ctx context.Context) error {
+	consumer, err := w.n.deps.Queue.Consume(ctx, outbox.RowsStream, 0, stream.ConsumerConfig{Subject: outbox.RowsSubject(w.partition), MaxMessages: 64})
 	if err != nil {
 		return err
 	}
-	defer from.Close()
+	defer consumer.Close()
 	for {
-		if err := r.gather(ctx, from); err != nil {
+		if err := w.gather(ctx, consumer); err != nil {
 			return err
 		}
-		if err := r.flush(ctx); err != nil {
+		if err := w.insert(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// gather takes messages until the rows in hand are to be stored.
-func (r *recorder) gather(ctx context.Context, from *stream.Consumer) error {
-	r.rows, r.from, r.to = r.rows[:0], 0, 0
-	for len(r.rows) < maxFlushRows {
+// gather reads messages until an insert is due.
+func (w *rowWriter) gather(ctx context.Context, consumer *stream.Consumer) error {
+	w.rows, w.from, w.to = w.rows[:0], 0, 0
+	for len(w.rows) < maxInsertRows {
 		wait, cancel := ctx, context.CancelFunc(func() {})
-		if r.to != 0 {
-			wait, cancel = context.WithDeadline(ctx, r.due)
+		if w.to != 0 {
+			wait, cancel = context.WithDeadline(ctx, w.due)
 		}
-		delivery, err := from.Next(wait)
-		late := wait.Err() != nil
+		delivery, err := consumer.Next(wait)
+		due := wait.Err() != nil && ctx.Err() == nil
 		cancel()
 		switch {
-		case err != nil && late && ctx.Err() == nil:
+		case err != nil && due:
 			return nil
 		case err != nil:
 			return err
 		}
-		r.add(delivery)
+		if w.to == 0 {
+			w.from, w.due = delivery.Seq, time.Now().Add(w.n.timing.flushEvery)
+		}
+		w.to = delivery.Seq
+		var rows []clickhouse.DeliveryRow
+		if err := json.Unmarshal(delivery.Data, &rows); err != nil {
+			w.n.deps.Logger.Error("rows of deliveries not decoded", "seq", delivery.Seq, "err", err)
+			continue
+		}
+		w.rows = append(w.rows, rows...)
 	}
 	return nil
 }
 
-func (r *recorder) add(delivery stream.Delivery) {
-	if r.to == 0 {
-		r.from, r.due = delivery.Seq, time.Now().Add(r.n.cfg.FlushEvery)
-	}
-	r.to = delivery.Seq
-	var rows []clickhouse.DeliveryRow
-	if err := json.Unmarshal(delivery.Data, &rows); err != nil {
-		r.n.deps.Logger.Error("rows of alerts not read", "seq", delivery.Seq, "err", err)
-		return
-	}
-	r.rows = append(r.rows, rows...)
-}
-
-// flush stores the rows in hand, and tries until it has.
-func (r *recorder) flush(ctx context.Context) error {
-	token := fmt.Sprintf("deliveries-%d-%d-%d", r.partition, r.from, r.to)
-	for attempt := 0; ; attempt++ {
-		err := r.n.deps.Tables.InsertDeliveries(ctx, token, r.rows)
-		if err == nil {
-			break
+// insert inserts the gathered rows, retrying until it succeeds, and removes them
+// from the queue.
+func (w *rowWriter) insert(ctx context.Context) error {
+	token := fmt.Sprintf("deliveries-%d-%d-%d", w.partition, w.from, w.to)
+	logged := false
+	err := retry(ctx, func() error { return w.n.deps.Tables.InsertDeliveries(ctx, token, w.rows) }, func(err error) {
+		w.n.metrics.rowFailures.Inc()
+		if !logged {
+			logged = true
+			w.n.deps.Logger.Warn("rows of deliveries not inserted; retrying", "rows", len(w.rows), "err", err)
 		}
-		r.n.metrics.rowFailures.Inc()
-		if attempt == len(pauses)-1 {
-			r.n.deps.Logger.Warn("rows of alerts not stored; they are kept", "rows", len(r.rows), "err", err)
-		}
-		if err := pause(ctx, pauses[min(attempt, len(pauses)-1)]); err != nil {
-			return errors.Join(err, context.Cause(ctx))
-		}
+	})
+	if err != nil {
+		return err
 	}
-	r.n.metrics.rows.Add(float64(len(r.rows)))
-	return r.n.deps.Outbox.RemoveRows(ctx, r.partition, r.to)
+	w.n.metrics.rows.Add(float64(len(w.rows)))
+	return w.n.deps.Outbox.RemoveRows(ctx, w.partition, w.to)
 }

@@ -1,134 +1,106 @@
 package notify
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/kv"
+	"github.com/logboom/logboom/pkg/lease"
 	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
-	"github.com/logboom/logboom/pkg/stream"
 )
-
-// bucketName holds what notifiers know of destinations, and their leases.
-const bucketName = "NOTIFIER"
 
 const (
+	// bucketName is the bucket of the destinations' states, the quota warnings and
+	// the positions in the streams of logs.
+	bucketName  = "NOTIFIER"
 	callTimeout = 3 * time.Second
-	// markerTTL is how long the server keeps a note of a lease that ran out.
-	markerTTL = time.Second
 )
 
-// Bucket is the notifiers' memory.
-type Bucket struct {
-	kv jetstream.KeyValue
-}
+// Bucket stores the notifiers' state.
+type Bucket struct{ kv *kv.Bucket }
 
-// OpenBucket makes it where it is missing.
+// OpenBucket opens the notifiers' bucket and creates it if it is missing.
 func OpenBucket(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	kv, err := js.KeyValue(ctx, bucketName)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: bucketName, Description: "destinations of alerts, and who works them", History: 1,
-			Storage: jetstream.FileStorage, Replicas: max(replicas, 1), LimitMarkerTTL: markerTTL,
-		})
-	}
-	if errors.Is(err, jetstream.ErrBucketExists) {
-		kv, err = js.KeyValue(ctx, bucketName)
-	}
+	b, err := kv.Open(ctx, js, kv.Config{Name: bucketName, Description: "states of the destinations of alerts", Replicas: replicas})
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", bucketName, err)
+		return nil, err
 	}
-	return &Bucket{kv: kv}, nil
+	return &Bucket{kv: b}, nil
 }
 
-// all reads the keys below a prefix as they are now.
-func (b *Bucket) all(ctx context.Context, prefixes ...string) (map[string]jetstream.KeyValueEntry, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	filters := make([]string, len(prefixes))
-	for i, prefix := range prefixes {
-		filters[i] = prefix + ">"
-	}
-	watcher, err := b.kv.WatchFiltered(ctx, filters, jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, fmt.Errorf("read bucket %s: %w", bucketName, err)
-	}
-	defer func() { _ = watcher.Stop() }() // the server forgets it by itself
-	found := map[string]jetstream.KeyValueEntry{}
-	for {
-		select {
-		case entry, ok := <-watcher.Updates():
-			switch {
-			case !ok:
-				return nil, fmt.Errorf("read bucket %s: %w", bucketName, stream.ErrUnavailable)
-			case entry == nil: // the end of what is there now
-				return found, nil
-			}
-			found[entry.Key()] = entry
-		case <-ctx.Done():
-			return nil, fmt.Errorf("read bucket %s: %w", bucketName, context.Cause(ctx))
-		}
-	}
+// newMember returns this notifier's member of the leases, which are in the bucket
+// too.
+func (b *Bucket) newMember(name string, logger *slog.Logger) (*lease.Member, error) {
+	return lease.NewMember(b.kv, lease.Keys{Member: "member.", Claim: "lease."}, name, logger)
 }
 
-// swap writes a value in place of the revision that it came from, 0 where there
-// was none. A swap without an answer is settled by reading the key. Of two who
-// try, one gets ledger.ErrFenced.
-func (b *Bucket) swap(ctx context.Context, key string, value any, base uint64) (uint64, error) {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return 0, fmt.Errorf("swap %s: %w", key, err)
-	}
-	for attempt := 0; ; attempt++ {
-		revision, err := b.update(ctx, key, text, base)
-		if err == nil {
-			return revision, nil
-		}
-		have, readErr := b.get(ctx, key)
-		switch {
-		case readErr != nil:
-		case have != nil && bytes.Equal(have.Value(), text):
-			return have.Revision(), nil
-		case have != nil && have.Revision() > base:
-			return 0, fmt.Errorf("swap %s: %w", key, ledger.ErrFenced)
-		}
-		if err := pause(ctx, pauses[min(attempt, len(pauses)-1)]); err != nil {
-			return 0, fmt.Errorf("swap %s: %w", key, err)
-		}
-	}
-}
-
-func (b *Bucket) update(ctx context.Context, key string, text []byte, base uint64) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if base == 0 {
-		return b.kv.Create(ctx, key, text)
-	}
-	return b.kv.Update(ctx, key, text, base)
-}
-
-// get reads one key; nil where it is not there.
-func (b *Bucket) get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+// load decodes the value of a key and returns its revision. The error is
+// kv.ErrNotFound if there is none.
+func (b *Bucket) load(ctx context.Context, key string, value any) (revision uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	entry, err := b.kv.Get(ctx, key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, nil
+	if err != nil {
+		return 0, err
 	}
-	return entry, err
+	return entry.Revision, entry.Decode(value)
 }
 
-// Condition is how a destination is.
+// swap stores a value in place of a revision, 0 if there was none, and returns
+// the new revision. It retries until it succeeds. If another notifier has stored
+// a value meanwhile, the error is ledger.ErrFenced.
+func (b *Bucket) swap(ctx context.Context, key string, value any, revision uint64) (stored uint64, err error) {
+	err = retry(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		stored, err = b.kv.Swap(ctx, key, value, revision)
+		if errors.Is(err, kv.ErrChanged) {
+			return backoff.Permanent(fmt.Errorf("%w: %w", ledger.ErrFenced, err))
+		}
+		return err
+	}, func(error) {})
+	return stored, err
+}
+
+// logPositionKey is the key of the position in a stream of logs.
+func logPositionKey(stream string) string { return "logs." + stream }
+
+// logPosition returns the message to read next in a stream of logs; 0 if there is
+// no position.
+func (b *Bucket) logPosition(ctx context.Context, stream string) (seq uint64, err error) {
+	if _, err = b.load(ctx, logPositionKey(stream), &seq); errors.Is(err, kv.ErrNotFound) {
+		return 0, nil
+	}
+	return seq, err
+}
+
+func (b *Bucket) storeLogPosition(ctx context.Context, stream string, seq uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := b.kv.Put(ctx, logPositionKey(stream), seq)
+	return err
+}
+
+// clearLogPosition stores 0 as a position, unless there is none.
+func (b *Bucket) clearLogPosition(ctx context.Context, stream string) error {
+	if seq, err := b.logPosition(ctx, stream); err != nil || seq == 0 {
+		return err
+	}
+	return b.storeLogPosition(ctx, stream, 0)
+}
+
+// Condition is the condition of a destination.
 type Condition string
 
 // The conditions.
@@ -138,33 +110,35 @@ const (
 	Disabled   Condition = "disabled"
 )
 
-// state is what is kept of a destination. Changed by compare-and-swap only.
+// state is the stored state of a destination. It is changed by compare-and-swap
+// only.
 type state struct {
-	Project   string        `json:"project"`
-	Condition Condition     `json:"condition"`
-	Address   string        `json:"address,omitempty"` // a digest, to see that it was changed
-	Committed uint64        `json:"committed"`         // outbox sequence up to which all is dealt with
-	Event     *outbox.Place `json:"event,omitempty"`   // the newest event among them
-	EventTime time.Time     `json:"event_time,omitzero"`
-	Intent    *intent       `json:"intent,omitempty"`
-	Last      *outcome      `json:"last,omitempty"`   // what became of those up to Committed: their rows may be missing
-	Next      time.Time     `json:"next,omitzero"`    // not to be tried before
-	Failing   time.Time     `json:"failing,omitzero"` // since when nothing was delivered
+	Project   string                `json:"project"`
+	Condition Condition             `json:"condition"`
+	Address   string                `json:"address,omitempty"` // a fingerprint, for noticing a changed address
+	Committed uint64                `json:"committed"`         // outbox sequence up to which all alerts are finished
+	Event     *outbox.EventPosition `json:"event,omitempty"`   // the newest finished event
+	EventTime time.Time             `json:"event_time,omitzero"`
+	Intent    *intent               `json:"intent,omitempty"`
+	Last      *outcome              `json:"last,omitempty"`   // of the message that ends at Committed: its rows may be missing
+	Next      time.Time             `json:"next,omitzero"`    // no attempt before
+	Failing   time.Time             `json:"failing,omitzero"` // the first failure since the last success
 }
 
-// intent is the message that is being delivered: all that waits in From..To.
+// intent is the message that is being delivered. It stands for all alerts from
+// From to To.
 type intent struct {
 	ID      string    `json:"id"`
 	From    uint64    `json:"from"`
 	To      uint64    `json:"to"`
 	Digest  bool      `json:"digest,omitempty"`
-	Attempt int       `json:"attempt"` // from 1
-	First   time.Time `json:"first"`   // when the first attempt began
-	Open    bool      `json:"open,omitempty"`
+	Attempt int       `json:"attempt"`           // from 1
+	First   time.Time `json:"first"`             // when the first attempt began
+	Open    bool      `json:"open,omitempty"`    // the outcome of the attempt is not stored
 	Unknown bool      `json:"unknown,omitempty"` // an attempt may have arrived
 }
 
-// outcome is how a message ended.
+// outcome says how a message ended.
 type outcome struct {
 	ID          string    `json:"id"`
 	From        uint64    `json:"from"`
@@ -180,28 +154,29 @@ type outcome struct {
 	Time        time.Time `json:"time"`
 }
 
-func destinationKeys(partition int) string { return "dest." + strconv.Itoa(partition) + "." }
+// storedState is a state with its revision.
+type storedState struct {
+	state
+	revision uint64
+}
 
-// states reads a partition's destinations, by the key of their project.
-func (b *Bucket) states(ctx context.Context, partition int) (map[string]held, error) {
-	prefix := destinationKeys(partition)
-	entries, err := b.all(ctx, prefix)
+func stateKeys(partition int) string { return "dest." + strconv.Itoa(partition) + "." }
+
+// loadStates returns the states of a partition's destinations by the key of their
+// project.
+func (b *Bucket) loadStates(ctx context.Context, partition int) (map[string]storedState, error) {
+	prefix := stateKeys(partition)
+	entries, err := b.kv.List(ctx, prefix+">")
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[string]held, len(entries))
-	for key, entry := range entries {
-		h := held{revision: entry.Revision()}
-		if err := json.Unmarshal(entry.Value(), &h.state); err != nil {
-			return nil, fmt.Errorf("destination %s: %w", key, err)
+	states := make(map[string]storedState, len(entries))
+	for _, entry := range entries {
+		s := storedState{revision: entry.Revision}
+		if err := entry.Decode(&s.state); err != nil {
+			return nil, fmt.Errorf("destination: %w", err)
 		}
-		found[strings.TrimPrefix(key, prefix)] = h
+		states[strings.TrimPrefix(entry.Key, prefix)] = s
 	}
-	return found, nil
-}
-
-// held is a state with its revision.
-type held struct {
-	state
-	revision uint64
+	return states, nil
 }

@@ -33,11 +33,11 @@ import (
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
-// patience bounds every wait of these tests.
+// patience bounds every wait of the tests.
 const patience = 2 * time.Minute
 
-// world is a queue and a ClickHouse, and what stands around a notifier.
-type world struct {
+// fixture holds the engines of a test and the services around its notifiers.
+type fixture struct {
 	t        testing.TB
 	nats     *embedded.NATS
 	js       jetstream.JetStream
@@ -46,30 +46,31 @@ type world struct {
 	client   *clickhouse.Client
 	publish  *stream.Publisher
 	chats    []*webhooktest.Chat
-	allowed  []string // beside the chats
+	allowed  []string // addresses that webhooks may reach, beside the chats
 	log      lockedBuffer
 	cfg      Config
-	attempt  time.Duration // that an attempt may take
-	looks    atomic.Int32  // how often a notifier asked who wants logs
-	silence  atomic.Int32  // questions for alerts that the record does not answer
+	timing   timing
+	attempt  time.Duration // the timeout of an attempt
+	loads    atomic.Int32  // how often a notifier has loaded the rules of logs
+	silence  atomic.Int32  // how many of the next reads of alert settings fail
 }
 
-// watched counts looks, and leaves as many questions unanswered as it is told.
-type watched struct {
+// faultyStore counts the loads of rules, and lets reads of alert settings fail.
+type faultyStore struct {
 	*project.Store
-	looks   *atomic.Int32
+	loads   *atomic.Int32
 	silence *atomic.Int32
 }
 
-func (p watched) AlertsByID(ctx context.Context, id string) (project.Alerts, error) {
+func (p faultyStore) AlertsByID(ctx context.Context, id string) (project.Alerts, error) {
 	if p.silence.Add(-1) >= 0 {
 		return project.Alerts{}, context.DeadlineExceeded
 	}
 	return p.Store.AlertsByID(ctx, id)
 }
 
-func (p watched) AlertsRevision(ctx context.Context) (uint64, error) {
-	p.looks.Add(1)
+func (p faultyStore) AlertsRevision(ctx context.Context) (uint64, error) {
+	p.loads.Add(1)
 	return p.Store.AlertsRevision(ctx)
 }
 
@@ -90,9 +91,9 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	w := &world{t: t, cfg: quick(), attempt: patience}
+	w := &fixture{t: t, cfg: Config{PerMinute: 40}, timing: fast(), attempt: patience}
 	var err error
 	if w.nats, err = embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 4 << 30}); err != nil {
 		t.Fatal(err)
@@ -113,22 +114,22 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1) // Run's answer, so that it never waits for the test
+	done := make(chan error, 1) // capacity 1: Run never waits for the test
 	go func() { done <- w.publish.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	return w
 }
 
-// quick is what lets a thousand events pass within a test.
-func quick() Config {
-	cfg := DefaultConfig()
-	cfg.PerWindow, cfg.Window, cfg.Gap = 40, 500*time.Millisecond, time.Millisecond
-	cfg.BackoffFirst, cfg.BackoffMost = 20*time.Millisecond, 200*time.Millisecond
-	cfg.Beat, cfg.FlushEvery, cfg.Gather, cfg.QuotaEvery, cfg.GroupEvery = 300*time.Millisecond, 100*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, time.Second
-	return cfg
+// fast lets a thousand alerts pass within a test.
+func fast() timing {
+	return timing{
+		beat: 300 * time.Millisecond, window: 500 * time.Millisecond, gap: time.Millisecond,
+		firstBackoff: 20 * time.Millisecond, maxBackoff: 200 * time.Millisecond, giveUpGeneric: 24 * time.Hour,
+		flushEvery: 100 * time.Millisecond, gather: 300 * time.Millisecond, groupEvery: time.Second, quotaEvery: 300 * time.Millisecond,
+	}
 }
 
-func (w *world) connect(shards int) (jetstream.JetStream, *stream.Topology) {
+func (w *fixture) connect(shards int) (jetstream.JetStream, *stream.Topology) {
 	w.t.Helper()
 	nc, _, err := stream.Connect(w.t.Context(), w.nats.URL(), stream.ConnectConfig{Name: "test", Options: []nats.Option{
 		nats.Timeout(patience), nats.FlusherTimeout(patience), nats.PingInterval(time.Hour),
@@ -148,7 +149,7 @@ func (w *world) connect(shards int) (jetstream.JetStream, *stream.Topology) {
 	return js, topology
 }
 
-// notifier is a running one.
+// notifier is a running notifier.
 type notifier struct {
 	*Notifier
 	nc       *nats.Conn
@@ -157,33 +158,34 @@ type notifier struct {
 	done     chan error
 }
 
-// start runs a notifier over a connection of its own.
-func (w *world) start() *notifier {
+// start starts a notifier with its own connection.
+func (w *fixture) start() *notifier {
 	w.t.Helper()
 	js, topology := w.connect(0)
 	var box *outbox.Outbox
 	var bucket *Bucket
-	var member *lease.Member
 	var positions *ledger.Ledger
-	w.eventually("the notifier's engines are there", func() bool {
+	var member *lease.Member
+	logger := slog.New(slog.NewJSONHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	w.eventually("the notifier's engines are open", func() bool {
 		var err error
 		if box, err = outbox.Open(w.t.Context(), js, outbox.Config{Partitions: topology.Shards()}); err == nil {
 			bucket, err = OpenBucket(w.t.Context(), js, 1)
 		}
 		if err == nil {
-			member, err = newMember(w.t.Context(), js, w.cfg.Member, slog.New(slog.DiscardHandler))
+			positions, err = ledger.Open(w.t.Context(), js, 1, logger)
 		}
 		if err == nil {
-			positions, err = ledger.Open(w.t.Context(), js, 1, nil)
+			member, err = bucket.newMember("", logger)
 		}
 		return err == nil
 	})
 	registry := prometheus.NewRegistry()
-	logger := slog.New(slog.NewJSONHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	n := &notifier{nc: js.Conn(), registry: registry, done: make(chan error, 1), Notifier: New(w.cfg, Deps{
 		Logger: logger, Registry: registry, Queue: topology, Ledger: positions, Outbox: box, Bucket: bucket, Leases: member,
-		Projects: watched{w.store, &w.looks, &w.silence}, Deliverer: w.sender(), Tables: w.client,
+		Projects: faultyStore{w.store, &w.loads, &w.silence}, Deliverer: w.sender(), Tables: w.client,
 	})}
+	n.timing = w.timing
 	ctx, cancel := context.WithCancelCause(context.Background())
 	n.cancel = cancel
 	go func() { n.done <- n.Run(ctx) }()
@@ -191,13 +193,13 @@ func (w *world) start() *notifier {
 	return n
 }
 
-// sender may reach the chats of the test.
-func (w *world) sender() *webhook.Sender {
+// sender returns a sender that may reach the chats of the test.
+func (w *fixture) sender() *webhook.Sender {
 	entries := slices.Clone(w.allowed)
 	roots := x509.NewCertPool()
 	for _, chat := range w.chats {
 		entries = append(entries, chat.HostPort())
-		roots = chat.Roots() // all of httptest's servers share one certificate
+		roots = chat.Roots() // all servers of httptest have the same certificate
 	}
 	allow, err := webhook.ParseAllowList(entries)
 	if err != nil {
@@ -206,14 +208,14 @@ func (w *world) sender() *webhook.Sender {
 	return webhook.NewSender(webhook.Config{Allow: allow, Roots: roots, Timeout: w.attempt, Signer: webhook.NewSigner("key")})
 }
 
-// stop ends it as a process does that is asked to.
+// stop ends a notifier as SIGTERM does.
 func (n *notifier) stop() {
 	n.cancel(context.Canceled)
 	<-n.done
 	n.done <- nil
 }
 
-// waiting is how many alerts wait at its destinations.
+// waiting returns how many alerts wait at the notifier's destinations.
 func (n *notifier) waiting(t *testing.T) float64 {
 	t.Helper()
 	families, err := n.registry.Gather()
@@ -225,19 +227,19 @@ func (n *notifier) waiting(t *testing.T) float64 {
 			return family.GetMetric()[0].GetGauge().GetValue()
 		}
 	}
-	t.Fatal("there is no metric of what waits")
+	t.Fatal("the metric of waiting alerts is missing")
 	return 0
 }
 
-// kill ends it as SIGKILL does, as far as others can tell: its connection is
-// gone and its requests break off where they are.
+// kill ends a notifier, as far as others can see, as SIGKILL does: its connection
+// is closed and its requests are cancelled.
 func (n *notifier) kill() {
 	n.nc.Close()
 	n.cancel(ledger.ErrFenced)
 }
 
-// project makes one whose alerts go to a new chat of the format.
-func (w *world) project(format webhook.Format, minSeverity string) (project.Project, *webhooktest.Chat) {
+// project creates a project whose alerts go to a new chat.
+func (w *fixture) project(format webhook.Format, minSeverity string) (project.Project, *webhooktest.Chat) {
 	w.t.Helper()
 	p, err := w.store.CreateProject(w.t.Context(), fmt.Sprintf("to-%s-%d", format, len(w.chats)))
 	if err != nil {
@@ -256,35 +258,35 @@ func (w *world) project(format webhook.Format, minSeverity string) (project.Proj
 	return p, chat
 }
 
-// event publishes one event, as ingest does.
-func (w *world) event(p project.Project, title string, notify bool) {
+// event publishes one event as ingest does.
+func (w *fixture) event(p project.Project, title string, notify bool) {
 	w.t.Helper()
 	var batch record.Batch
 	batch.Reset(record.KindEvent, p.ID, 30)
 	batch.AppendEvent(&record.Event{Timestamp: time.Now().UnixNano(), Channel: "deploys", Title: title, Description: "<!channel> & more", Notify: notify})
-	w.put(stream.Message{Kind: record.KindEvent, Notify: notify, Project: p.ID, Parts: [][]byte{record.AppendBatch(nil, &batch)}, Records: 1})
+	w.publishMessage(stream.Message{Kind: record.KindEvent, Notify: notify, Project: p.ID, Parts: [][]byte{record.AppendBatch(nil, &batch)}, Records: 1})
 }
 
-func (w *world) put(m stream.Message) {
+func (w *fixture) publishMessage(m stream.Message) {
 	w.t.Helper()
 	if _, err := w.publish.Publish(w.t.Context(), m); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// logs publishes logs with these lines.
-func (w *world) logs(p project.Project, severity string, number uint8, lines ...string) {
+// logs publishes one log for each line.
+func (w *fixture) logs(p project.Project, severity string, number uint8, lines ...string) {
 	w.t.Helper()
 	var batch record.Batch
 	batch.Reset(record.KindLog, p.ID, 30)
 	for _, line := range lines {
 		batch.AppendLog(&record.Log{Timestamp: time.Now().UnixNano(), Application: "web", Severity: severity, SeverityNumber: number, Data: line})
 	}
-	w.put(stream.Message{Kind: record.KindLog, Project: p.ID, Parts: [][]byte{record.AppendBatch(nil, &batch)}, Records: len(lines)})
+	w.publishMessage(stream.Message{Kind: record.KindLog, Project: p.ID, Parts: [][]byte{record.AppendBatch(nil, &batch)}, Records: len(lines)})
 }
 
-// deliveries are a project's notifications by id.
-func (w *world) deliveries(p project.Project) map[string]clickhouse.Delivery {
+// deliveries returns a project's deliveries by ID.
+func (w *fixture) deliveries(p project.Project) map[string]clickhouse.Delivery {
 	w.t.Helper()
 	found, cursor := map[string]clickhouse.Delivery{}, ""
 	for {
@@ -301,8 +303,8 @@ func (w *world) deliveries(p project.Project) map[string]clickhouse.Delivery {
 	}
 }
 
-// eventually asks again and again.
-func (w *world) eventually(what string, holds func() bool) {
+// eventually waits until holds returns true.
+func (w *fixture) eventually(what string, holds func() bool) {
 	w.t.Helper()
 	deadline := time.Now().Add(patience)
 	for !holds() {
@@ -313,11 +315,11 @@ func (w *world) eventually(what string, holds func() bool) {
 	}
 }
 
-// disturbed tells whether work was cut short and begun anew, as it is on a
-// machine that stands still: then a message may have been tried, and a log told
-// of, more than once.
-func (w *world) disturbed() bool {
-	for _, sign := range []string{"part of the notifier interrupted", "another notifier has taken over", "partition no longer worked"} {
+// disturbed reports whether work was interrupted and started again, which happens
+// on a slow machine. Then a message may have been sent, and a log counted, more
+// than once.
+func (w *fixture) disturbed() bool {
+	for _, sign := range []string{"part of the notifier interrupted", "another notifier has taken over", "work ended by itself"} {
 		if strings.Contains(w.log.String(), sign) {
 			return true
 		}
@@ -325,8 +327,8 @@ func (w *world) disturbed() bool {
 	return false
 }
 
-// secretFree fails the test where an address is in the log or in a row.
-func (w *world) secretFree(projects ...project.Project) {
+// checkSecrets fails the test if the log or a row contains an address.
+func (w *fixture) checkSecrets(projects ...project.Project) {
 	w.t.Helper()
 	if strings.Contains(w.log.String(), webhooktest.Secret) {
 		w.t.Error("the log shows an address")

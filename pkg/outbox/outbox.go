@@ -1,14 +1,15 @@
-// Package outbox is the queue between the notifier and the chats: what waits to
-// be delivered, in order for each destination, until it is.
+// Package outbox is the queue of alerts between the notifier and the chats. It
+// holds the alerts that wait to be delivered, in order for each destination.
 //
-// The notifier puts alerts in and takes them out; admin puts a dead letter back
-// in. It stands apart from the streams of records because those are read once,
-// in one order, and a destination that is dead for a day must hold up neither
-// them nor another destination. A newcomer's usual mistake is to look for a
-// position here: what is delivered is removed, and what is there is to do.
+// The notifier publishes and delivers alerts; admin publishes a dead letter again.
+// The outbox is apart from the streams of records because those are read once, in
+// one order: a destination that fails for a day must delay neither them nor
+// another destination. What a newcomer would get wrong: the outbox has no
+// position. An alert is removed when it is finished, so whatever is in the outbox
+// waits.
 //
 //	EVENTS_<s> ─▶ NOTIFY notify.<partition>.<project> ─▶ chat
-//	                │ rejected, or given up                │ what became of it
+//	                │ rejected, or given up                │ rows
 //	                ▼                                      ▼
 //	              DEAD ──replay──▶ NOTIFY      NOTIFIED notified.<partition> ─▶ ClickHouse
 package outbox
@@ -31,46 +32,47 @@ import (
 
 // The streams.
 const (
-	Stream     = "NOTIFY"   // alerts that wait; subjects notify.<partition>.<project>
-	RowsStream = "NOTIFIED" // what became of them, on its way to ClickHouse; subjects notified.<partition>
+	Stream     = "NOTIFY"   // waiting alerts; subjects notify.<partition>.<project>
+	RowsStream = "NOTIFIED" // rows of deliveries that wait for ClickHouse; subjects notified.<partition>
 )
 
 const (
-	// perDestination is how many alerts may wait for one destination: a flood
-	// of one project must not take the others' room.
-	perDestination  = 10_000
-	defaultMaxBytes = 64 << 20
-	duplicateWindow = 10 * time.Minute
-	apiTimeout      = 5 * time.Second
+	// maxPerDestination is how many alerts may wait for one destination, so that
+	// one project does not use up the room of the others.
+	maxPerDestination = 10_000
+	defaultMaxBytes   = 64 << 20
+	duplicateWindow   = 10 * time.Minute
+	apiTimeout        = 5 * time.Second
 )
 
-// What Put answers when an alert was not taken.
+// Errors of Publish.
 var (
-	// ErrFull: too many wait for this destination, or in all.
+	// ErrFull means that too many alerts wait for this destination, or in total.
 	ErrFull = errors.New("too many alerts wait to be delivered")
-	// ErrUnavailable: the queue is away or did not answer. Put again, the same.
+	// ErrUnavailable means that the queue did not answer. Publish the same entry
+	// again.
 	ErrUnavailable = errors.New("the queue of alerts is unavailable")
 )
 
-// Place is where an event came from: its shard's stream, the sequence of its
-// message and the position in it.
-type Place struct {
+// EventPosition is the position of an event: its shard, the sequence of its
+// message, and its index in the message.
+type EventPosition struct {
 	Shard int    `json:"shard"`
 	Seq   uint64 `json:"seq"`
 	Idx   uint32 `json:"idx"`
 }
 
-// Entry is one alert that waits.
+// Entry is one waiting alert.
 type Entry struct {
 	ID      string          `json:"id"`
-	Project string          `json:"project"`          // the project's id
-	Event   *Place          `json:"event,omitempty"`  // of an event
-	Since   time.Time       `json:"since"`            // when the queue had what it is about
-	Replay  uint64          `json:"replay,omitempty"` // the dead letter that it was, else 0
+	Project string          `json:"project"`          // the project's ID
+	Event   *EventPosition  `json:"event,omitempty"`  // of an event's alert
+	Since   time.Time       `json:"since"`            // when the queue stored the record or the warning
+	Replay  uint64          `json:"replay,omitempty"` // the dead letter that was replayed, or 0
 	Message webhook.Message `json:"message"`
 }
 
-// Decode reads what Put wrote.
+// Decode decodes the data of a message in the outbox.
 func Decode(data []byte) (Entry, error) {
 	var e Entry
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -79,19 +81,11 @@ func Decode(data []byte) (Entry, error) {
 	return e, nil
 }
 
-func encode(e Entry) ([]byte, error) {
-	data, err := json.Marshal(e)
-	if err != nil {
-		return nil, fmt.Errorf("alert %s: %w", e.ID, err)
-	}
-	return data, nil
-}
-
-// Config says how the streams are made.
+// Config configures the streams. It is used only when they are created.
 type Config struct {
-	Partitions int   // among which projects are spread; may not change
+	Partitions int   // number of partitions, over which projects are spread; must never change
 	Replicas   int   // of each stream. Default 1
-	MaxBytes   int64 // of alerts that wait; half as much of what became of them. Default 64 MiB
+	MaxBytes   int64 // of waiting alerts; rows get half as much. Default 64 MiB
 }
 
 // Outbox is the queue. Any number of processes may use it at once.
@@ -100,7 +94,7 @@ type Outbox struct {
 	partitions int
 }
 
-// Open makes the streams where they are missing.
+// Open opens the outbox and creates the streams that are missing.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Outbox, error) {
 	if cfg.Partitions < 1 {
 		return nil, fmt.Errorf("outbox: %d partitions: give 1 or more", cfg.Partitions)
@@ -109,27 +103,23 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Outbox, err
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = defaultMaxBytes
 	}
-	for _, stream := range cfg.streams() {
-		if err := ensure(ctx, js, stream); err != nil {
+	common := jetstream.StreamConfig{Storage: jetstream.FileStorage, Replicas: cfg.Replicas, Duplicates: duplicateWindow, AllowDirect: true}
+	alerts, rows := common, common
+	// A full stream of alerts refuses more, and so does a full destination.
+	alerts.Name, alerts.Subjects, alerts.MaxBytes = Stream, []string{"notify.>"}, cfg.MaxBytes
+	alerts.Discard, alerts.DiscardNewPerSubject, alerts.MaxMsgsPerSubject = jetstream.DiscardNew, true, maxPerDestination
+	// A full stream of rows drops the oldest: chats must not wait for ClickHouse.
+	rows.Name, rows.Subjects, rows.MaxBytes = RowsStream, []string{"notified.>"}, cfg.MaxBytes/2
+	rows.Discard = jetstream.DiscardOld
+	for _, stream := range []jetstream.StreamConfig{alerts, rows} {
+		if err := ensureStream(ctx, js, stream); err != nil {
 			return nil, fmt.Errorf("outbox: stream %s: %w", stream.Name, err)
 		}
 	}
 	return &Outbox{js: js, partitions: cfg.Partitions}, nil
 }
 
-// streams are both. A full NOTIFY refuses, and one full destination refuses for
-// itself; of NOTIFIED the oldest go, for a chat must not wait for ClickHouse.
-func (c *Config) streams() []jetstream.StreamConfig {
-	common := jetstream.StreamConfig{Storage: jetstream.FileStorage, Replicas: c.Replicas, Duplicates: duplicateWindow, AllowDirect: true}
-	waiting, rows := common, common
-	waiting.Name, waiting.Subjects, waiting.MaxBytes = Stream, []string{"notify.>"}, c.MaxBytes
-	waiting.Discard, waiting.DiscardNewPerSubject, waiting.MaxMsgsPerSubject = jetstream.DiscardNew, true, perDestination
-	rows.Name, rows.Subjects, rows.MaxBytes = RowsStream, []string{"notified.>"}, c.MaxBytes/2
-	rows.Discard = jetstream.DiscardOld
-	return []jetstream.StreamConfig{waiting, rows}
-}
-
-func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
+func ensureStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	_, err := js.Stream(ctx, cfg.Name)
@@ -142,39 +132,39 @@ func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	return err
 }
 
-// Partition is the one that a project's alerts wait in.
+// Partition returns the partition of a project.
 func (o *Outbox) Partition(projectID string) int {
 	return int(xxhash.Sum64String(projectID) % uint64(o.partitions))
 }
 
-// Subject is where a project's alerts wait.
+// Subject returns the subject of a project's alerts.
 func (o *Outbox) Subject(projectID string) string {
 	return "notify." + strconv.Itoa(o.Partition(projectID)) + "." + Key(projectID)
 }
 
-// Subjects is where all alerts of a partition wait.
+// Subjects returns the subjects of all alerts of a partition.
 func Subjects(partition int) string { return "notify." + strconv.Itoa(partition) + ".>" }
 
-// RowsSubject is where the rows of a partition are.
+// RowsSubject returns the subject of the rows of a partition.
 func RowsSubject(partition int) string { return "notified." + strconv.Itoa(partition) }
 
-// Key spells a project's id as part of a subject or key: "/" is in no id, and
-// "." and "~" in no such part.
+// Key encodes a project's ID as a part of a subject or key, in which "." and "~"
+// are not allowed. IDs do not contain "=" or "/".
 func Key(projectID string) string {
 	return strings.NewReplacer(".", "=", "~", "/").Replace(projectID)
 }
 
-// Put has an alert wait for its destination. It is on disk when this returns
-// without an error. The same one put again within ten minutes waits once.
-func (o *Outbox) Put(ctx context.Context, e Entry) error {
-	data, err := encode(e)
-	if err != nil {
-		return err
-	}
-	return put(ctx, o.js, o.Subject(e.Project), e, data)
+// Publish puts an alert into the outbox and returns once it is on disk. An alert
+// that is published twice within ten minutes waits once.
+func (o *Outbox) Publish(ctx context.Context, e Entry) error {
+	return publish(ctx, o.js, o.Subject(e.Project), e)
 }
 
-func put(ctx context.Context, js jetstream.JetStream, subject string, e Entry, data []byte) error {
+func publish(ctx context.Context, js jetstream.JetStream, subject string, e Entry) error {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("alert %s: %w", e.ID, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	id := e.ID
@@ -182,7 +172,7 @@ func put(ctx context.Context, js jetstream.JetStream, subject string, e Entry, d
 		id = "replay-" + strconv.FormatUint(e.Replay, 10)
 	}
 	m := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{}}
-	_, err := js.PublishMsg(ctx, m, jetstream.WithMsgID(Key(e.Project)+"."+id), jetstream.WithExpectStream(Stream))
+	_, err = js.PublishMsg(ctx, m, jetstream.WithMsgID(Key(e.Project)+"."+id), jetstream.WithExpectStream(Stream))
 	var refused *jetstream.APIError
 	switch {
 	case err == nil:
@@ -193,18 +183,18 @@ func put(ctx context.Context, js jetstream.JetStream, subject string, e Entry, d
 	return fmt.Errorf("alert %s: %w: %w", e.ID, ErrUnavailable, err)
 }
 
-// PutRows keeps what became of alerts until it is stored.
-func (o *Outbox) PutRows(ctx context.Context, partition int, data []byte) error {
+// PublishRows stores encoded rows of deliveries until they are inserted.
+func (o *Outbox) PublishRows(ctx context.Context, partition int, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	if _, err := o.js.Publish(ctx, RowsSubject(partition), data, jetstream.WithExpectStream(RowsStream)); err != nil {
-		return fmt.Errorf("rows of alerts: %w", err)
+		return fmt.Errorf("rows of deliveries: %w", err)
 	}
 	return nil
 }
 
-// Entry reads one alert that waits.
-func (o *Outbox) Entry(ctx context.Context, seq uint64) (Entry, error) {
+// Load reads one waiting alert by its sequence.
+func (o *Outbox) Load(ctx context.Context, seq uint64) (Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	s, err := o.js.Stream(ctx, Stream)
@@ -218,12 +208,12 @@ func (o *Outbox) Entry(ctx context.Context, seq uint64) (Entry, error) {
 	return Decode(m.Data)
 }
 
-// Remove takes away what waits under a subject, up to a sequence.
+// Remove removes the alerts of a subject up to a sequence.
 func (o *Outbox) Remove(ctx context.Context, subject string, to uint64) error {
 	return o.purge(ctx, Stream, subject, to)
 }
 
-// RemoveRows takes away the rows of a partition, up to a sequence.
+// RemoveRows removes the rows of a partition up to a sequence.
 func (o *Outbox) RemoveRows(ctx context.Context, partition int, to uint64) error {
 	return o.purge(ctx, RowsStream, RowsSubject(partition), to)
 }

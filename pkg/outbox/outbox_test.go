@@ -16,12 +16,12 @@ import (
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
-// patience bounds every wait of these tests; on a good day none comes near it.
+// patience bounds every wait of these tests; usually none comes near it.
 const patience = 3 * time.Minute
 
-// answered asks again while there is no answer in time: one question waits five
-// seconds for it, for which a busy machine may stand still.
-func answered[T any](t *testing.T, ask func(context.Context) (T, error)) (T, error) {
+// retried calls ask again while it fails for lack of an answer: a call has a
+// timeout of five seconds, which is short for a busy machine.
+func retried[T any](t *testing.T, ask func(context.Context) (T, error)) (T, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -34,23 +34,23 @@ func answered[T any](t *testing.T, ask func(context.Context) (T, error)) (T, err
 	}
 }
 
-func put(t *testing.T, box *outbox.Outbox, e outbox.Entry) error {
+func publish(t *testing.T, box *outbox.Outbox, e outbox.Entry) error {
 	t.Helper()
-	_, err := answered(t, func(ctx context.Context) (any, error) { return nil, box.Put(ctx, e) })
+	_, err := retried(t, func(ctx context.Context) (any, error) { return nil, box.Publish(ctx, e) })
 	return err
 }
 
-func bury(t *testing.T, topology *stream.Topology, letter stream.DeadLetter) {
+func storeDeadLetter(t *testing.T, topology *stream.Topology, letter stream.DeadLetter) {
 	t.Helper()
-	if _, err := answered(t, func(ctx context.Context) (any, error) { return nil, topology.PublishDeadLetter(ctx, letter) }); err != nil {
+	if _, err := retried(t, func(ctx context.Context) (any, error) { return nil, topology.PublishDeadLetter(ctx, letter) }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// replay is one of the two ways in which a letter is replayed.
+// replay replays a letter with one of the two implementations.
 func replay(t *testing.T, way func(context.Context, uint64) (stream.Ack, error), id uint64) error {
 	t.Helper()
-	_, err := answered(t, func(ctx context.Context) (stream.Ack, error) { return way(ctx, id) })
+	_, err := retried(t, func(ctx context.Context) (stream.Ack, error) { return way(ctx, id) })
 	return err
 }
 
@@ -70,7 +70,7 @@ func open(t *testing.T) (*outbox.Outbox, jetstream.JetStream, *stream.Topology) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := answered(t, func(ctx context.Context) (*outbox.Outbox, error) {
+	box, err := retried(t, func(ctx context.Context) (*outbox.Outbox, error) {
 		return outbox.Open(ctx, js, outbox.Config{Partitions: 4})
 	})
 	if err != nil {
@@ -98,13 +98,13 @@ func entry(project string, i int) outbox.Entry {
 	return outbox.Entry{ID: fmt.Sprintf("0-%d-0", i), Project: project, Since: time.Now(), Message: webhook.Message{Title: "t"}}
 }
 
-func TestAnAlertPutTwiceWaitsOnceAndGoesWithItsSubject(t *testing.T) {
+func TestAnAlertPublishedTwiceWaitsOnceAndIsRemovedBySubject(t *testing.T) {
 	t.Parallel()
 	box, js, _ := open(t)
 	for _, project := range []string{"my.shop~1", "other~2"} {
 		for i := range 3 {
 			for range 2 {
-				if err := put(t, box, entry(project, i)); err != nil {
+				if err := publish(t, box, entry(project, i)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -114,38 +114,38 @@ func TestAnAlertPutTwiceWaitsOnceAndGoesWithItsSubject(t *testing.T) {
 	if n := waiting(t, js, subject); n != 3 {
 		t.Errorf("%d wait, want 3", n)
 	}
-	second := func(ctx context.Context) (outbox.Entry, error) { return box.Entry(ctx, 2) }
-	if e, err := answered(t, second); err != nil || e.ID != "0-1-0" || e.Message.Title != "t" {
+	second := func(ctx context.Context) (outbox.Entry, error) { return box.Load(ctx, 2) }
+	if e, err := retried(t, second); err != nil || e.ID != "0-1-0" || e.Message.Title != "t" {
 		t.Errorf("the second is %+v: %v", e, err)
 	}
-	if _, err := answered(t, func(ctx context.Context) (any, error) { return nil, box.Remove(ctx, subject, 2) }); err != nil {
+	if _, err := retried(t, func(ctx context.Context) (any, error) { return nil, box.Remove(ctx, subject, 2) }); err != nil {
 		t.Fatal(err)
 	}
 	if mine, others := waiting(t, js, subject), waiting(t, js, box.Subject("other~2")); mine != 1 || others != 3 {
-		t.Errorf("after two were removed %d and %d wait", mine, others)
+		t.Errorf("after the removal of two, %d and %d wait", mine, others)
 	}
 }
 
-func TestAFullDestinationRefusesForItselfOnly(t *testing.T) {
+func TestAFullDestinationRefusesOnlyItsOwnAlerts(t *testing.T) {
 	t.Parallel()
 	box, js, _ := open(t)
 	const many = 3
 	lower(t, js, many)
 	for i := range many {
-		if err := put(t, box, entry("flood~1", i)); err != nil {
+		if err := publish(t, box, entry("flood~1", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := put(t, box, entry("flood~1", many)); !errors.Is(err, outbox.ErrFull) {
+	if err := publish(t, box, entry("flood~1", many)); !errors.Is(err, outbox.ErrFull) {
 		t.Errorf("one over the bound: %v", err)
 	}
-	if err := put(t, box, entry("other~2", 1)); err != nil {
+	if err := publish(t, box, entry("other~2", 1)); err != nil {
 		t.Errorf("another destination: %v", err)
 	}
 }
 
-// lower lets so many wait for one destination: each of as many as there may be is
-// a sync of the disk.
+// lower lowers the number of alerts that may wait for one destination, because
+// each publish syncs the disk.
 func lower(t *testing.T, js jetstream.JetStream, many int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -164,22 +164,22 @@ func lower(t *testing.T, js jetstream.JetStream, many int64) {
 	}
 }
 
-func TestReplayPutsAnAlertBackAndLeavesRecordsToTheirStreams(t *testing.T) {
+func TestReplayPublishesAlertsAgainAndNoOtherLetter(t *testing.T) {
 	t.Parallel()
 	box, js, topology := open(t)
 	letters := outbox.NewLetters(js, ledger.Committed(js))
 	subject := box.Subject("shop~1")
 	data := []byte(`{"id":"0-1-0","project":"shop~1","since":"2026-11-20T12:00:00Z","message":{"title":"t"}}`)
-	for range 2 { // buried again it is the same letter
-		bury(t, topology, outbox.Letter(subject, 7, "rejected", "400", time.Now(), data))
+	for range 2 { // stored twice, it is the same letter
+		storeDeadLetter(t, topology, outbox.DeadLetter(subject, 7, "rejected", "400", time.Now(), data))
 	}
-	bury(t, topology, outbox.Letter(subject, 8, "rejected", "400", time.Now(), []byte("no alert")))
-	page, err := answered(t, func(ctx context.Context) (stream.LetterPage, error) { return letters.List(ctx, 0, 10) })
+	storeDeadLetter(t, topology, outbox.DeadLetter(subject, 8, "rejected", "400", time.Now(), []byte("not an alert")))
+	page, err := retried(t, func(ctx context.Context) (stream.LetterPage, error) { return letters.List(ctx, 0, 10) })
 	if err != nil || len(page.Letters) != 2 {
 		t.Fatalf("%+v: %v", page, err)
 	}
 	if err := replay(t, letters.Letters.Replay, page.Letters[0].ID); !errors.Is(err, stream.ErrNeverQueued) {
-		t.Errorf("by the way of records: %v", err)
+		t.Errorf("replayed as a record: %v", err)
 	}
 	if err := replay(t, letters.Replay, page.Letters[0].ID); err != nil {
 		t.Fatal(err)
@@ -191,6 +191,6 @@ func TestReplayPutsAnAlertBackAndLeavesRecordsToTheirStreams(t *testing.T) {
 		t.Errorf("a second replay: %v", err)
 	}
 	if err := replay(t, letters.Replay, page.Letters[1].ID); !errors.Is(err, stream.ErrNeverQueued) {
-		t.Errorf("a letter that is no alert: %v", err)
+		t.Errorf("a letter that is not an alert: %v", err)
 	}
 }

@@ -69,7 +69,7 @@ func (l *Letters) replay(ctx context.Context, id uint64) (Ack, error) {
 	if err != nil {
 		return Ack{}, fmt.Errorf("dead letter %d: %w", id, err)
 	}
-	if err := l.remove(ctx, id); err != nil {
+	if err := l.Remove(ctx, id); err != nil {
 		return Ack{}, fmt.Errorf("dead letter %d, now message %d of %s: %w: %w: %w",
 			id, stored.Seq, stored.Stream, ErrNotRemoved, ErrUnavailable, err)
 	}
@@ -110,9 +110,9 @@ func parseName(stream string) (kind record.Kind, shard int, ok bool) {
 	return 0, 0, false
 }
 
-// remove takes a letter from DEAD; one that another replay has removed
+// Remove takes a letter from DEAD; one that another replay has removed
 // meanwhile is as good as removed.
-func (l *Letters) remove(ctx context.Context, id uint64) error {
+func (l *Letters) Remove(ctx context.Context, id uint64) error {
 	dead, err := l.js.Stream(ctx, DeadStream)
 	if err != nil {
 		return err
