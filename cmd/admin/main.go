@@ -13,10 +13,13 @@ import (
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
+	"github.com/logboom/logboom/pkg/redis"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/token"
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
@@ -55,7 +58,7 @@ func run() int {
 		return code
 	}
 	if read.Command == "token new" {
-		fmt.Println(project.NewToken().Reveal())
+		fmt.Println(token.New().Reveal())
 		return 0
 	}
 	if read.Command == "migrate" {
@@ -65,8 +68,7 @@ func run() int {
 		return cfg.DeadLetters.letters(read.Command)
 	}
 	s := cfg.Run
-	wanted := server.FirstStart(s.Bootstrap, false)
-	if err := wanted.Validate(); err != nil {
+	if err := people.ValidateBootstrap(s.Bootstrap); err != nil {
 		fmt.Fprintf(os.Stderr, "admin: %v\n", err)
 		return config.ExitBadSettings
 	}
@@ -77,7 +79,7 @@ func run() int {
 		if err != nil {
 			return err
 		}
-		if _, err := project.Bootstrap(ctx, conn.Store, wanted); err != nil {
+		if _, err := conn.People.Bootstrap(ctx, conn.Tokens, s.Bootstrap, false); err != nil {
 			return err
 		}
 		_, err = server.Start(ctx, p, s.Admin, s.defaults(), conn)
@@ -93,18 +95,23 @@ func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn server.
 	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
 	self := lease.Process{Name: "admin", Version: telemetry.Version(), Ops: cfg.OpsAddr}
 	p.Go("presence", lease.NewPresence(js, self, p.Health.Ready, cfg.Replicas, p.Logger).Run)
-	conn.Store, err = project.Open(ctx, js, project.StoreConfig{
-		Replicas: cfg.Replicas, Defaults: cfg.defaults(), Key: project.NewSecret(cfg.SecretKey.Reveal()), OldKeys: oldKeys(cfg.OldSecretKeys),
+	conn.Projects, err = project.Open(ctx, js, project.Config{
+		Replicas: cfg.Replicas, Defaults: cfg.defaults(), Key: cfg.SecretKey, OldKeys: cfg.OldSecretKeys,
 	})
 	if err != nil {
+		return conn, err
+	}
+	if conn.Tokens, err = token.Open(ctx, js, conn.Projects, cfg.Replicas); err != nil {
+		return conn, err
+	}
+	if conn.People, err = people.Open(ctx, js, conn.Projects, cfg.Replicas); err != nil {
 		return conn, err
 	}
 	conn.Queue, conn.Replicas = js, cfg.Replicas
 	if err := openWebhooks(&conn, cfg); err != nil {
 		return conn, err
 	}
-	project.LogRedis(p.Logger)
-	client, err := project.OpenRedis(cfg.RedisURL.Reveal())
+	client, err := redis.Open(cfg.RedisURL.Reveal(), p.Logger)
 	if err != nil {
 		return conn, err
 	}
@@ -130,12 +137,4 @@ func openWebhooks(conn *server.Connections, cfg serve) error {
 	}
 	conn.Webhooks, conn.Signatures = sender, signer
 	return nil
-}
-
-func oldKeys(secrets []config.Secret) []project.Secret {
-	keys := make([]project.Secret, len(secrets))
-	for i, s := range secrets {
-		keys[i] = project.NewSecret(s.Reveal())
-	}
-	return keys
 }

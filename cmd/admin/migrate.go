@@ -14,15 +14,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/admin"
-	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/lease"
 	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/notify"
 	"github.com/logboom/logboom/pkg/outbox"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // migrate makes what the processes would make at their start: the streams and
@@ -121,11 +122,16 @@ func (m *migrate) rewind(ctx context.Context, js jetstream.JetStream, topology *
 // buckets makes what stands beside the streams of records: everything that any
 // process opens.
 func (m *migrate) buckets(ctx context.Context, js jetstream.JetStream, shards int) error {
-	store, err := project.Open(ctx, js, project.StoreConfig{Replicas: m.Replicas})
+	projects, err := project.Open(ctx, js, project.Config{Replicas: m.Replicas})
+	if err != nil {
+		return err
+	}
+	users, err := people.Open(ctx, js, projects, m.Replicas)
 	if err != nil {
 		return err
 	}
 	for _, open := range []func() error{
+		func() error { _, err := token.Open(ctx, js, projects, m.Replicas); return err },
 		func() error { return lease.CreatePresence(ctx, js, m.Replicas) },
 		func() error {
 			_, err := outbox.Open(ctx, js, outbox.Config{Partitions: shards, Replicas: m.Replicas})
@@ -137,7 +143,7 @@ func (m *migrate) buckets(ctx context.Context, js jetstream.JetStream, shards in
 			_, err := admin.OpenTrail(ctx, js, slog.New(slog.DiscardHandler), m.Replicas)
 			return err
 		},
-		func() error { _, err := session.Open(ctx, js, store, m.Replicas); return err },
+		func() error { _, err := people.OpenSessions(ctx, js, users, m.Replicas); return err },
 		func() error { _, err := admin.OpenViews(ctx, js, m.Replicas); return err },
 	} {
 		if err := open(); err != nil {

@@ -12,8 +12,10 @@ import (
 	"github.com/logboom/logboom/pkg/lease"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
+	"github.com/logboom/logboom/pkg/redis"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 type settings struct {
@@ -57,19 +59,22 @@ func connect(ctx context.Context, p *telemetry.Process, cfg settings) (conn inge
 	if err != nil {
 		return conn, err
 	}
-	conn.Store, err = project.Open(ctx, js, project.StoreConfig{Replicas: cfg.Replicas, Defaults: project.Quotas{
+	projects, err := project.Open(ctx, js, project.Config{Replicas: cfg.Replicas, Defaults: project.Quotas{
 		Rate: cfg.QuotaRate, DailyRecords: cfg.QuotaDailyRecords, MonthlyBytes: int64(cfg.QuotaMonthlyBytes),
 	}})
 	if err != nil {
 		return conn, err
 	}
-	project.LogRedis(p.Logger)
-	client, err := project.OpenRedis(cfg.RedisURL.Reveal())
+	conn.Tokens, err = token.Open(ctx, js, projects, cfg.Replicas)
+	if err != nil {
+		return conn, err
+	}
+	client, err := redis.Open(cfg.RedisURL.Reveal(), p.Logger)
 	if err != nil {
 		return conn, err
 	}
 	p.OnStop("redis connection", func(context.Context) error { return client.Close() })
-	conn.Shared = project.NewRedisShared(client)
+	conn.Shared = token.NewRedisShared(client)
 	conn.Limiter = quota.NewRedis(client, quota.Config{Logger: p.Logger})
 	return conn, nil
 }

@@ -70,14 +70,12 @@ func connect(ctx context.Context, p *telemetry.Process, cfg *settings) (conn not
 	if conn.Ledger, err = ledger.Open(ctx, js, cfg.Replicas, p.Logger); err != nil {
 		return conn, err
 	}
-	keys := []project.Secret{}
 	signing := []string{cfg.SecretKey.Reveal()}
 	for _, old := range cfg.OldSecretKeys {
-		keys = append(keys, project.NewSecret(old.Reveal()))
 		signing = append(signing, old.Reveal())
 	}
-	conn.Store, err = project.Open(ctx, js, project.StoreConfig{
-		Replicas: cfg.Replicas, Defaults: cfg.defaults(), Key: project.NewSecret(cfg.SecretKey.Reveal()), OldKeys: keys,
+	conn.Store, err = project.Open(ctx, js, project.Config{
+		Replicas: cfg.Replicas, Defaults: cfg.defaults(), Key: cfg.SecretKey, OldKeys: cfg.OldSecretKeys,
 	})
 	if err != nil {
 		return conn, err

@@ -13,11 +13,14 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine"
 	"github.com/logboom/logboom/pkg/lease"
 	"github.com/logboom/logboom/pkg/ledger"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/redis"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/token"
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
@@ -33,8 +36,10 @@ type engines struct {
 	queue    jetstream.JetStream
 	topology *stream.Topology
 	ledger   *ledger.Ledger
-	store    *project.Store
-	shared   project.Shared
+	projects *project.Store
+	tokens   *token.Store
+	people   *people.Store
+	shared   token.Shared
 	limiter  quota.Limiter
 	client   *clickhouse.Client
 	diskFull func() error // why the disk takes no more, or nil
@@ -109,7 +114,13 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 	if e.sender, e.signer, err = webhook.Open(cfg.WebhookAllow, key.Reveal()); err != nil {
 		return err
 	}
-	e.store, err = project.Open(ctx, js, project.StoreConfig{Defaults: cfg.defaults(), Key: key})
+	if e.projects, err = project.Open(ctx, js, project.Config{Defaults: cfg.defaults(), Key: key}); err != nil {
+		return err
+	}
+	if e.tokens, err = token.Open(ctx, js, e.projects, 1); err != nil {
+		return err
+	}
+	e.people, err = people.Open(ctx, js, e.projects, 1)
 	return err
 }
 
@@ -151,15 +162,14 @@ func streams(cfg *settings, store int64, p *telemetry.Process) stream.Config {
 // memory, which is enough for one process, unless the settings name a Redis.
 func (e *engines) openCaches(p *telemetry.Process, cfg *settings) error {
 	if !cfg.RedisURL.IsSet() {
-		e.shared, e.limiter = project.NewMemoryShared(), quota.NewMemory(quota.Config{Logger: p.Logger})
+		e.shared, e.limiter = token.NewMemoryShared(), quota.NewMemory(quota.Config{Logger: p.Logger})
 		return nil
 	}
-	project.LogRedis(p.Logger)
-	client, err := project.OpenRedis(cfg.RedisURL.Reveal())
+	client, err := redis.Open(cfg.RedisURL.Reveal(), p.Logger)
 	if err != nil {
 		return err
 	}
 	p.OnStop("redis connection", func(context.Context) error { return client.Close() })
-	e.shared, e.limiter = project.NewRedisShared(client), quota.NewRedis(client, quota.Config{Logger: p.Logger})
+	e.shared, e.limiter = token.NewRedisShared(client), quota.NewRedis(client, quota.Config{Logger: p.Logger})
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine"
 	"github.com/logboom/logboom/pkg/ingest"
 	"github.com/logboom/logboom/pkg/notify"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/telemetry"
 	"github.com/logboom/logboom/pkg/writer"
@@ -64,26 +65,25 @@ func run() int {
 	if !ok {
 		return code
 	}
-	wanted := server.FirstStart(cfg.Bootstrap, true)
-	if err := wanted.Validate(); err != nil {
+	if err := people.ValidateBootstrap(cfg.Bootstrap); err != nil {
 		fmt.Fprintf(os.Stderr, "standalone: %v\n", err)
 		return config.ExitBadSettings
 	}
 	process := telemetry.Config{Name: "standalone", OpsAddr: cfg.OpsAddr, LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat, StopTimeout: cfg.StopTimeout}
 	return telemetry.Main(process, func(ctx context.Context, p *telemetry.Process) error {
 		read.Log(p.Logger)
-		return compose(ctx, p, &cfg, wanted)
+		return compose(ctx, p, &cfg)
 	})
 }
 
 // compose starts the services. Ingest starts last, so that it stops first and
 // the writer stores what ingest has accepted.
-func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted project.Wanted) error {
+func compose(ctx context.Context, p *telemetry.Process, cfg *settings) error {
 	engines, err := connect(ctx, p, cfg)
 	if err != nil {
 		return err
 	}
-	made, err := project.Bootstrap(ctx, engines.store, wanted)
+	made, err := engines.people.Bootstrap(ctx, engines.tokens, cfg.Bootstrap, true)
 	if err != nil {
 		return err
 	}
@@ -96,14 +96,14 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings, wanted pr
 		return err
 	}
 	adminAddr, err := server.Start(ctx, p, cfg.Admin, cfg.defaults(), server.Connections{
-		Store: engines.store, Client: engines.client, Counters: engines.limiter,
+		Projects: engines.projects, Tokens: engines.tokens, People: engines.people, Client: engines.client, Counters: engines.limiter,
 		Webhooks: engines.sender, Signatures: engines.signer, Queue: engines.queue, Replicas: 1, IngestAddr: cfg.IngestAddr,
 	})
 	if err != nil {
 		return err
 	}
 	ingestAddr, err := ingest.Start(p, cfg.Intake, ingest.Connections{
-		Topology: engines.topology, Store: engines.store, Shared: engines.shared, Limiter: engines.limiter,
+		Topology: engines.topology, Tokens: engines.tokens, Shared: engines.shared, Limiter: engines.limiter,
 		DiskFull: engines.diskFull,
 	})
 	if err != nil {
@@ -116,7 +116,7 @@ func startNotifier(ctx context.Context, p *telemetry.Process, cfg *settings, e e
 	alerting := notify.Config{PerMinute: cfg.AlertsPerMinute, PublicURL: cfg.PublicURL, Quotas: cfg.defaults()}
 	alerting.Member = "standalone" // as for the writer
 	return notify.Start(ctx, p, alerting, notify.Connections{
-		JetStream: e.queue, Topology: e.topology, Ledger: e.ledger, Store: e.store, Client: e.client, Sender: e.sender, Replicas: 1,
+		JetStream: e.queue, Topology: e.topology, Ledger: e.ledger, Store: e.projects, Client: e.client, Sender: e.sender, Replicas: 1,
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"text/template"
 
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
 )
 
 // welcomeText is printed once everything runs. It contains the demo's secrets
@@ -42,7 +42,7 @@ Stop with Ctrl-C.
 
 // welcome writes the text with one call, because the services log at the same
 // time and a log line must not split a key.
-func welcome(w io.Writer, made project.Made, ingestAddr, adminAddr string) error {
+func welcome(w io.Writer, made people.Created, ingestAddr, adminAddr string) error {
 	var text bytes.Buffer
 	err := welcomeText.Execute(&text, struct {
 		First                                                  bool

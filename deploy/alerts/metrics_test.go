@@ -23,6 +23,7 @@ import (
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/token"
 	"github.com/logboom/logboom/pkg/writer"
 )
 
@@ -179,7 +180,11 @@ func start(ctx context.Context, p *telemetry.Process, address string) error {
 	if err != nil {
 		return err
 	}
-	store, err := project.Open(ctx, js, project.StoreConfig{})
+	projects, err := project.Open(ctx, js, project.Config{})
+	if err != nil {
+		return err
+	}
+	tokens, err := token.Open(ctx, js, projects, 1)
 	if err != nil {
 		return err
 	}
@@ -191,7 +196,7 @@ func start(ctx context.Context, p *telemetry.Process, address string) error {
 		return err
 	}
 	_, err = ingest.Start(p, settings, ingest.Connections{
-		Topology: topology, Store: store, Shared: project.NewMemoryShared(), Limiter: quota.NewMemory(quota.Config{}),
+		Topology: topology, Tokens: tokens, Shared: token.NewMemoryShared(), Limiter: quota.NewMemory(quota.Config{}),
 	})
 	return err
 }

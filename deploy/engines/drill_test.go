@@ -13,16 +13,16 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/token"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
 
 // begin is a new installation with something of everything in it.
 func begin(t *testing.T, chat *webhooktest.Chat) (*site, *installation) {
 	t.Helper()
-	e, token := newSite(t), project.NewToken().Reveal()
+	e, token := newSite(t), token.New().Reveal()
 	e.migrate(t)
 	s := e.open(t, chat, "LOGBOOM_BOOTSTRAP_PROJECT=shop", "LOGBOOM_BOOTSTRAP_TOKEN="+token, "LOGBOOM_BOOTSTRAP_API_KEY="+apiKey,
 		"LOGBOOM_BOOTSTRAP_ADMIN_EMAIL="+email, "LOGBOOM_BOOTSTRAP_ADMIN_PASSWORD="+password)

@@ -24,10 +24,10 @@ import (
 
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 	"github.com/logboom/logboom/pkg/lease"
-	"github.com/logboom/logboom/pkg/project"
-	"github.com/logboom/logboom/pkg/project/redistest"
+	"github.com/logboom/logboom/pkg/redis/redistest"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/stream/streamtest"
+	"github.com/logboom/logboom/pkg/token"
 	"github.com/logboom/logboom/pkg/webhook"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
@@ -195,7 +195,7 @@ func newBrowser(t *testing.T) *http.Client {
 // install makes what migrate makes and starts one of each process.
 func install(t *testing.T, queue string, chat *webhooktest.Chat) *installation {
 	t.Helper()
-	s := &installation{t: t, queue: queue, token: project.NewToken().Reveal(), project: "shop", browser: newBrowser(t)}
+	s := &installation{t: t, queue: queue, token: token.New().Reveal(), project: "shop", browser: newBrowser(t)}
 	engines := []string{
 		"LOGBOOM_REDIS_URL=" + redistest.Start(t).URL(), "LOGBOOM_CLICKHOUSE_URL=" + enginetest.URL(t), "LOGBOOM_STREAM_BYTES=64MiB",
 		"LOGBOOM_SECRET_KEY=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "LOGBOOM_WEBHOOK_ALLOW=" + chat.HostPort(), "SSL_CERT_FILE=" + certificateOf(t, chat),

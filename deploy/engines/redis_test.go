@@ -3,6 +3,7 @@ package engines
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -13,8 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
+	logboomredis "github.com/logboom/logboom/pkg/redis"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // cache runs a Redis with redis.conf and the users' file, and is its socket.
@@ -68,7 +70,7 @@ func await(t *testing.T, socket string) {
 // 50 ms, which a busy machine passes now and then.
 func as(t *testing.T, socket, user string) *redis.Client {
 	t.Helper()
-	theirs, err := project.OpenRedis("unix://" + user + ":" + secret + "@" + socket)
+	theirs, err := logboomredis.Open("unix://"+user+":"+secret+"@"+socket, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,7 @@ func as(t *testing.T, socket, user string) *redis.Client {
 func TestIngestCachesTokensAndCountsQuotas(t *testing.T) {
 	t.Parallel()
 	client := as(t, cache(t), "ingest")
-	shared := project.NewRedisShared(client)
+	shared := token.NewRedisShared(client)
 	ctx := t.Context()
 	if err := shared.Store(ctx, "t:1:a", []byte("x"), time.Hour); err != nil {
 		t.Errorf("store a token: %v", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/logboom/logboom/pkg/embedded/engine"
-	"github.com/logboom/logboom/pkg/project/redistest"
+	"github.com/logboom/logboom/pkg/redis/redistest"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/stream/streamtest"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"

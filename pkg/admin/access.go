@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 )
 
@@ -84,7 +85,7 @@ func (o Operation) Access() Access {
 type Caller struct {
 	KeyID string // "" for a person
 	Email string // "" for the holder of an API key
-	Role  project.Role
+	Role  people.Role
 
 	// A caller sees every project, or only those whose IDs are in Projects.
 	AllProjects bool
@@ -97,7 +98,7 @@ type Caller struct {
 // May reports whether the caller has the access. p is the zero value for what
 // concerns no single project.
 func (c *Caller) May(access Access, p project.Project) bool {
-	known := c.Role == project.RoleAdmin || c.Role == project.RoleMember
+	known := c.Role == people.RoleAdmin || c.Role == people.RoleMember
 	sees := p.ID != "" && (c.AllProjects || slices.Contains(c.Projects, p.ID))
 	switch access {
 	case Anyone:
@@ -105,17 +106,17 @@ func (c *Caller) May(access Access, p project.Project) bool {
 	case Member:
 		return known && (sees || p.ID == "")
 	case Manager:
-		return c.Role == project.RoleAdmin && sees
+		return c.Role == people.RoleAdmin && sees
 	case Owner:
-		return c.Role == project.RoleAdmin && c.AllProjects
+		return c.Role == people.RoleAdmin && c.AllProjects
 	}
 	return false
 }
 
 // KeyCaller returns the holder of the API key with the value. The error is
-// project.ErrUnknownKey where there is no such key.
+// people.ErrUnknownKey where there is no such key.
 func (s *Service) KeyCaller(ctx context.Context, value string) (Caller, error) {
-	key, err := s.deps.Store.APIKey(ctx, value)
+	key, err := s.deps.People.APIKey(ctx, value)
 	if err != nil {
 		return Caller{}, err
 	}
@@ -130,7 +131,7 @@ func (s *Service) SessionCaller(ctx context.Context, token string) (Caller, erro
 	if err != nil {
 		return Caller{}, err
 	}
-	all := person.Role == project.RoleAdmin && len(person.Projects) == 0
+	all := person.Role == people.RoleAdmin && len(person.Projects) == 0
 	return Caller{Email: person.Email, Role: person.Role, AllProjects: all, Projects: person.Projects}, nil
 }
 
@@ -144,7 +145,7 @@ func (s *Service) Authorize(ctx context.Context, caller Caller, operation Operat
 	var found project.Project
 	if name != "" {
 		var err error
-		if found, err = s.deps.Store.Project(ctx, name); err != nil {
+		if found, err = s.deps.Projects.Project(ctx, name); err != nil {
 			return project.Project{}, err
 		}
 		if !caller.May(Member, found) {

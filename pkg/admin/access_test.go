@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/admin"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 )
 
@@ -16,13 +17,13 @@ func TestCallersMayDoOnlyWhatTheirRoleAndProjectsAllow(t *testing.T) {
 	}{
 		"nobody":               {admin.Caller{}, ""},
 		"unknown role":         {admin.Caller{Role: "root", AllProjects: true}, ""},
-		"member of none":       {admin.Caller{Role: project.RoleMember}, "n"},
-		"member of one":        {admin.Caller{Role: project.RoleMember, Projects: []string{mine.ID}}, "mn"},
-		"member of all":        {admin.Caller{Role: project.RoleMember, AllProjects: true}, "mtn"},
-		"admin of none":        {admin.Caller{Role: project.RoleAdmin}, "n"},
-		"admin of one":         {admin.Caller{Role: project.RoleAdmin, Projects: []string{mine.ID}}, "mMn"},
-		"admin of all":         {admin.Caller{Role: project.RoleAdmin, AllProjects: true}, "mMtTnO"},
-		"no ID is no project":  {admin.Caller{Role: project.RoleAdmin, Projects: []string{""}}, "n"},
+		"member of none":       {admin.Caller{Role: people.RoleMember}, "n"},
+		"member of one":        {admin.Caller{Role: people.RoleMember, Projects: []string{mine.ID}}, "mn"},
+		"member of all":        {admin.Caller{Role: people.RoleMember, AllProjects: true}, "mtn"},
+		"admin of none":        {admin.Caller{Role: people.RoleAdmin}, "n"},
+		"admin of one":         {admin.Caller{Role: people.RoleAdmin, Projects: []string{mine.ID}}, "mMn"},
+		"admin of all":         {admin.Caller{Role: people.RoleAdmin, AllProjects: true}, "mMtTnO"},
+		"no ID is no project":  {admin.Caller{Role: people.RoleAdmin, Projects: []string{""}}, "n"},
 		"unknown role of mine": {admin.Caller{Role: "root", Projects: []string{mine.ID}}, ""},
 	} {
 		got := ""

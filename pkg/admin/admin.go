@@ -22,9 +22,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/logboom/logboom/pkg/admin/session"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
+	"github.com/logboom/logboom/pkg/token"
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
@@ -44,10 +45,12 @@ type Deps struct {
 	Logger   *slog.Logger
 	Registry prometheus.Registerer
 
-	Store    *project.Store
-	Sessions *session.Sessions
-	Gate     *session.Gate
-	OIDC     *session.OIDC // nil: there is no company sign-in
+	Projects *project.Store
+	Tokens   *token.Store
+	People   *people.Store
+	Sessions *people.Sessions
+	Gate     *people.Gate
+	OIDC     *people.OIDC // nil: there is no company sign-in
 	Views    *Views
 	Trail    *Trail
 

@@ -13,7 +13,7 @@ import (
 
 // Alerts returns where the project's alerts go. The address is a secret.
 func (s *Service) Alerts(ctx context.Context, found project.Project) (project.Alerts, error) {
-	return s.deps.Store.Alerts(ctx, found.Name)
+	return s.deps.Projects.Alerts(ctx, found.Name)
 }
 
 // ChangeAlerts applies the change to the project's alerts as they are now. The
@@ -21,7 +21,7 @@ func (s *Service) Alerts(ctx context.Context, found project.Project) (project.Al
 func (s *Service) ChangeAlerts(ctx context.Context, caller Caller, found project.Project, change func(*project.Alerts)) (project.Alerts, error) {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	changed, err := s.deps.Store.ChangeAlerts(ctx, found.Name, change)
+	changed, err := s.deps.Projects.ChangeAlerts(ctx, found.Name, change)
 	if err != nil {
 		return project.Alerts{}, err
 	}
@@ -33,7 +33,7 @@ func (s *Service) ChangeAlerts(ctx context.Context, caller Caller, found project
 func (s *Service) ClearAlerts(ctx context.Context, caller Caller, found project.Project) error {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	if err := s.deps.Store.ClearAlerts(ctx, found.Name); err != nil {
+	if err := s.deps.Projects.ClearAlerts(ctx, found.Name); err != nil {
 		return err
 	}
 	s.record(ctx, caller, AlertsChanged, found, "off")
@@ -44,7 +44,7 @@ func (s *Service) ClearAlerts(ctx context.Context, caller Caller, found project.
 // what happened. It waits for the service for at most ten seconds and does not
 // retry.
 func (s *Service) TestAlerts(ctx context.Context, caller Caller, found project.Project) (webhook.Result, error) {
-	alerts, err := s.deps.Store.Alerts(ctx, found.Name)
+	alerts, err := s.deps.Projects.Alerts(ctx, found.Name)
 	if err != nil {
 		return webhook.Result{}, err
 	}

@@ -23,7 +23,7 @@ const repairEvery = 5 * time.Second
 type counterRepair struct {
 	logger   *slog.Logger
 	counters quota.Limiter
-	store    *project.Store
+	projects *project.Store
 	reader   Reader
 	defaults project.Quotas
 	now      func() time.Time
@@ -31,7 +31,7 @@ type counterRepair struct {
 
 func newCounterRepair(deps Deps) *counterRepair {
 	return &counterRepair{
-		logger: deps.Logger, counters: deps.Counters, store: deps.Store, reader: deps.Reader, defaults: deps.Defaults, now: time.Now,
+		logger: deps.Logger, counters: deps.Counters, projects: deps.Projects, reader: deps.Reader, defaults: deps.Defaults, now: time.Now,
 	}
 }
 
@@ -57,7 +57,7 @@ func (r *counterRepair) round(ctx context.Context) error {
 	}
 	restored := 0
 	for after := ""; ; {
-		page, err := r.store.Projects(ctx, after, 0)
+		page, err := r.projects.Projects(ctx, after, 0)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ func TestLostCountersAreRestoredFromUsage(t *testing.T) {
 	limited, free, plain := projectSince(t, i, "limited", hour, now), projectSince(t, i, "free", hour, now), projectSince(t, i, "plain", hour, now)
 	hundred, unlimited := int64(100), int64(0)
 	for name, limit := range map[string]*int64{limited.Name: &hundred, free.Name: &unlimited} {
-		if _, err := i.Store.ChangeSettings(admintest.Context(t), name, func(s *project.Settings) { s.DailyRecords = limit }); err != nil {
+		if _, err := i.Projects.ChangeSettings(admintest.Context(t), name, func(s *project.Settings) { s.DailyRecords = limit }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestNewQuotaCountsWhatWasSentBefore(t *testing.T) {
 	limiter := quota.NewMemory(quota.Config{Now: func() time.Time { return now }})
 	i.Deps.Counters = limiter
 	thousand := int64(1000)
-	changed, err := i.Store.ChangeSettings(admintest.Context(t), shop.Name, func(s *project.Settings) { s.DailyRecords = &thousand })
+	changed, err := i.Projects.ChangeSettings(admintest.Context(t), shop.Name, func(s *project.Settings) { s.DailyRecords = &thousand })
 	if err != nil {
 		t.Fatal(err)
 	}

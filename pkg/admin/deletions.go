@@ -107,10 +107,10 @@ const (
 // another ID.
 type cleanup struct {
 	logger    *slog.Logger
-	store     *project.Store
+	projects  *project.Store
 	deletions *Deletions
 	eraser    Eraser
-	sweep     func(context.Context) (project.Swept, error)
+	sweep     func(context.Context) (Swept, error)
 	wake      chan struct{} // capacity 1: one pending wake-up is enough
 
 	// Only run uses these.
@@ -124,7 +124,7 @@ type cleanup struct {
 
 func newCleanup(deps Deps) *cleanup {
 	c := &cleanup{
-		logger: deps.Logger, store: deps.Store, deletions: deps.Deletions, eraser: deps.Eraser, sweep: deps.Store.Sweep,
+		logger: deps.Logger, projects: deps.Projects, deletions: deps.Deletions, eraser: deps.Eraser, sweep: func(ctx context.Context) (Swept, error) { return sweepStores(ctx, deps) },
 		wake: make(chan struct{}, 1), erased: map[string]bool{},
 		erasures: prometheus.NewCounter(prometheus.CounterOpts{Name: "logboom_admin_erasures_total", Help: "Attempts to erase the rows of a deleted project."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "logboom_admin_erasure_failures_total", Help: "Failed attempts to erase the rows of a deleted project. They are retried."}),
@@ -198,7 +198,7 @@ func (c *cleanup) advance(ctx context.Context, deletion Deletion, now time.Time)
 
 // exists reports whether the project exists, so that its rows must stay.
 func (c *cleanup) exists(ctx context.Context, id string) (bool, error) {
-	found, err := c.store.Project(ctx, projectName(id))
+	found, err := c.projects.Project(ctx, projectName(id))
 	if errors.Is(err, project.ErrNotFound) {
 		return false, nil
 	}
@@ -231,8 +231,35 @@ func (c *cleanup) sweepStore(ctx context.Context, now time.Time) error {
 		return err
 	}
 	c.swept = now
-	if found != (project.Swept{}) {
+	if found != (Swept{}) {
 		c.logger.Info("entries of deleted projects removed", "tokens", found.Tokens, "alerts", found.Alerts, "uses", found.Uses)
 	}
+	// This is repeated, because a process that was started with an older key may
+	// still encrypt with it.
+	resealed, err := c.projects.ResealAlerts(ctx)
+	if err != nil {
+		c.logger.Warn("webhook addresses not encrypted with the current key", "err", err)
+	}
+	if resealed > 0 {
+		c.logger.Info("webhook addresses encrypted with the current key", "projects", resealed)
+	}
 	return nil
+}
+
+// Swept counts what a sweep removed.
+type Swept struct {
+	Tokens int
+	Alerts int // of projects
+	Uses   int // of projects: when their tokens were last used
+}
+
+// sweepStores removes what deleted projects left in the stores.
+func sweepStores(ctx context.Context, deps Deps) (swept Swept, err error) {
+	tokens, err := deps.Tokens.Sweep(ctx)
+	if err != nil {
+		return swept, err
+	}
+	swept.Tokens, swept.Uses = tokens.Tokens, tokens.Uses
+	swept.Alerts, err = deps.Projects.SweepAlerts(ctx)
+	return swept, err
 }

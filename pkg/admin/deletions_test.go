@@ -11,13 +11,14 @@ import (
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
 // owner may do everything.
-var owner = admin.Caller{KeyID: "test", Role: project.RoleAdmin, AllProjects: true}
+var owner = admin.Caller{KeyID: "test", Role: people.RoleAdmin, AllProjects: true}
 
 // recorder is an Eraser that records which projects it erases. It fails while
 // it is broken.
@@ -210,9 +211,9 @@ func TestStoreIsSweptAtTheStartAndThenHourly(t *testing.T) {
 	t.Parallel()
 	i, _ := start(t)
 	s, sweeps := i.New(), 0
-	s.SetSweep(func(context.Context) (project.Swept, error) {
+	s.SetSweep(func(context.Context) (admin.Swept, error) {
 		sweeps++
-		return project.Swept{}, nil
+		return admin.Swept{}, nil
 	})
 	now := time.Now()
 	for _, step := range []struct {

@@ -23,7 +23,7 @@ func (s *Service) Advance(ctx context.Context, d Deletion, now time.Time) error 
 }
 
 // SetSweep replaces the sweep of the store.
-func (s *Service) SetSweep(sweep func(context.Context) (project.Swept, error)) {
+func (s *Service) SetSweep(sweep func(context.Context) (Swept, error)) {
 	s.cleanup.sweep = sweep
 }
 

@@ -107,7 +107,7 @@ func fromQueue[T any](value T, err error) (T, error) {
 func (s *Service) projectNames(ctx context.Context) (map[string]string, error) {
 	names, after := map[string]string{}, ""
 	for {
-		page, err := s.deps.Store.Projects(ctx, after, 0)
+		page, err := s.deps.Projects.Projects(ctx, after, 0)
 		if err != nil || len(page) == 0 {
 			return names, err
 		}

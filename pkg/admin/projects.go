@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // Projects returns up to limit of the projects that the caller may see, by
@@ -15,7 +17,7 @@ func (s *Service) Projects(ctx context.Context, caller Caller, filter, after str
 	found := []project.Project{}
 	if !caller.AllProjects {
 		for _, id := range caller.Projects { // at most 100
-			one, err := s.deps.Store.Project(ctx, projectName(id))
+			one, err := s.deps.Projects.Project(ctx, projectName(id))
 			if errors.Is(err, project.ErrNotFound) {
 				continue
 			}
@@ -30,7 +32,7 @@ func (s *Service) Projects(ctx context.Context, caller Caller, filter, after str
 		return found[:min(limit, len(found))], nil
 	}
 	for len(found) < limit {
-		page, err := s.deps.Store.Projects(ctx, after, 0)
+		page, err := s.deps.Projects.Projects(ctx, after, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +61,7 @@ func projectName(id string) string {
 func (s *Service) CreateProject(ctx context.Context, caller Caller, name string) (project.Project, error) {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	created, err := s.deps.Store.CreateProject(ctx, name)
+	created, err := s.deps.Projects.CreateProject(ctx, name)
 	if err != nil {
 		return project.Project{}, err
 	}
@@ -75,10 +77,11 @@ func (s *Service) DeleteProject(ctx context.Context, caller Caller, found projec
 	if err := s.deps.Deletions.Add(ctx, found.ID); err != nil {
 		return err
 	}
-	deleted, err := s.deps.Store.DeleteProject(ctx, found.Name)
+	deleted, err := s.deps.Projects.DeleteProject(ctx, found.Name)
 	if err != nil {
 		return err
 	}
+	_ = s.deps.Tokens.DeleteTokens(ctx, deleted.ID) // they are refused already; if it fails, the hourly sweep deletes them
 	s.record(ctx, caller, ProjectDeleted, deleted, "")
 	if deleted.ID != found.ID { // deleted and created again between the two steps
 		if err := s.deps.Deletions.Add(ctx, deleted.ID); err != nil {
@@ -95,7 +98,7 @@ func (s *Service) DeleteProject(ctx context.Context, caller Caller, found projec
 func (s *Service) ChangeSettings(ctx context.Context, caller Caller, found project.Project, change func(*project.Settings)) (project.Settings, error) {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	changed, err := s.deps.Store.ChangeSettings(ctx, found.Name, change)
+	changed, err := s.deps.Projects.ChangeSettings(ctx, found.Name, change)
 	if err != nil {
 		return project.Settings{}, err
 	}
@@ -111,18 +114,18 @@ func (s *Service) Defaults() project.Quotas { return s.deps.Defaults }
 var ErrNoToken = errors.New("the project has no such token")
 
 // Tokens lists the project's tokens, the oldest first.
-func (s *Service) Tokens(ctx context.Context, found project.Project) ([]project.Token, error) {
-	return s.deps.Store.Tokens(ctx, found.Name)
+func (s *Service) Tokens(ctx context.Context, found project.Project) ([]token.Token, error) {
+	return s.deps.Tokens.Tokens(ctx, found.Name)
 }
 
 // CreateToken creates a token with the label. The secret is its value, which
 // cannot be read again.
-func (s *Service) CreateToken(ctx context.Context, caller Caller, found project.Project, label string) (project.Token, project.Secret, error) {
+func (s *Service) CreateToken(ctx context.Context, caller Caller, found project.Project, label string) (token.Token, secret.Value, error) {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	created, value, err := s.deps.Store.CreateToken(ctx, found.Name, label)
+	created, value, err := s.deps.Tokens.CreateToken(ctx, found.Name, label)
 	if err != nil {
-		return project.Token{}, project.Secret{}, err
+		return token.Token{}, secret.Value{}, err
 	}
 	s.record(ctx, caller, TokenCreated, found, created.ID)
 	return created, value, nil
@@ -133,8 +136,8 @@ func (s *Service) CreateToken(ctx context.Context, caller Caller, found project.
 func (s *Service) DeleteToken(ctx context.Context, caller Caller, found project.Project, id string) error {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	err := s.deps.Store.DeleteToken(ctx, found.Name, id)
-	if errors.Is(err, project.ErrNotFound) || errors.Is(err, project.ErrMalformed) {
+	err := s.deps.Tokens.DeleteToken(ctx, found.Name, id)
+	if errors.Is(err, project.ErrNotFound) || errors.Is(err, token.ErrMalformed) {
 		return ErrNoToken
 	}
 	if err != nil {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"github.com/logboom/logboom/pkg/admin/session"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 // Errors of signing in. Beside them the errors of pkg/admin/session and
-// project.ErrCredentials are returned.
+// people.ErrCredentials are returned.
 var (
 	// ErrSetupDone says that the first admin exists.
 	ErrSetupDone = errors.New("the first admin exists already")
@@ -22,10 +23,10 @@ var (
 )
 
 // SignIn checks a password and returns the token of a new session. The session
-// with the old token, if any, ends. The errors are project.ErrCredentials,
+// with the old token, if any, ends. The errors are people.ErrCredentials,
 // which never says whether address or password is wrong, and
-// session.ThrottledError.
-func (s *Service) SignIn(ctx context.Context, caller Caller, old, email string, password project.Secret) (token string, err error) {
+// people.ThrottledError.
+func (s *Service) SignIn(ctx context.Context, caller Caller, old, email string, password secret.Value) (token string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ChangeTimeout) // passwords are hashed a few at a time, so that this may wait
 	defer cancel()
 	user, err := s.deps.Gate.SignIn(ctx, email, password, caller.Address)
@@ -37,7 +38,7 @@ func (s *Service) SignIn(ctx context.Context, caller Caller, old, email string, 
 
 // beginSession begins a session of the user under a new token, whatever token
 // the client came with, and ends that one.
-func (s *Service) beginSession(ctx context.Context, caller Caller, old string, user project.User) (token string, err error) {
+func (s *Service) beginSession(ctx context.Context, caller Caller, old string, user people.User) (token string, err error) {
 	token, err = s.renewSession(ctx, old, user)
 	if err != nil {
 		return "", err
@@ -47,7 +48,7 @@ func (s *Service) beginSession(ctx context.Context, caller Caller, old string, u
 	return token, nil
 }
 
-func (s *Service) renewSession(ctx context.Context, old string, user project.User) (token string, err error) {
+func (s *Service) renewSession(ctx context.Context, old string, user people.User) (token string, err error) {
 	if old != "" {
 		if err := s.deps.Sessions.End(ctx, old); err != nil {
 			return "", err
@@ -64,7 +65,7 @@ func (s *Service) SignOut(ctx context.Context, token string) error {
 // ChangePassword changes the caller's own password, which ends all their
 // sessions, and returns the token of a new one. Its errors are SignIn's and a
 // project.InvalidError for the new password.
-func (s *Service) ChangePassword(ctx context.Context, caller Caller, token string, current, wanted project.Secret) (string, error) {
+func (s *Service) ChangePassword(ctx context.Context, caller Caller, token string, current, wanted secret.Value) (string, error) {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
 	user, err := s.deps.Gate.ChangePassword(ctx, caller.Email, current, wanted, caller.Address)
@@ -80,12 +81,12 @@ func (s *Service) HasCompanyAccounts() bool { return s.deps.OIDC != nil }
 
 // BeginCompanySignIn returns the address of the company's sign-in page, and the
 // attempt that the browser must bring back.
-func (s *Service) BeginCompanySignIn(ctx context.Context, caller Caller) (address string, attempt session.Attempt, err error) {
+func (s *Service) BeginCompanySignIn(ctx context.Context, caller Caller) (address string, attempt people.Attempt, err error) {
 	if s.deps.OIDC == nil {
-		return "", session.Attempt{}, ErrNoCompany
+		return "", people.Attempt{}, ErrNoCompany
 	}
 	if err := s.deps.Gate.Try(caller.Address); err != nil {
-		return "", session.Attempt{}, err
+		return "", people.Attempt{}, err
 	}
 	return s.deps.OIDC.Begin(ctx)
 }
@@ -93,7 +94,7 @@ func (s *Service) BeginCompanySignIn(ctx context.Context, caller Caller) (addres
 // FinishCompanySignIn returns the token of a new session for the person whom
 // the company's sign-in page sent back, and ends the session with the old
 // token. The error is ErrNotInvited where the account is no user's.
-func (s *Service) FinishCompanySignIn(ctx context.Context, caller Caller, old string, attempt session.Attempt, state, code string) (token string, err error) {
+func (s *Service) FinishCompanySignIn(ctx context.Context, caller Caller, old string, attempt people.Attempt, state, code string) (token string, err error) {
 	if s.deps.OIDC == nil {
 		return "", ErrNoCompany
 	}
@@ -101,7 +102,7 @@ func (s *Service) FinishCompanySignIn(ctx context.Context, caller Caller, old st
 	if err != nil {
 		return "", err
 	}
-	user, err := s.deps.Store.User(ctx, email)
+	user, err := s.deps.People.User(ctx, email)
 	if errors.Is(err, project.ErrNotFound) {
 		return "", ErrNotInvited
 	}
@@ -114,7 +115,7 @@ func (s *Service) FinishCompanySignIn(ctx context.Context, caller Caller, old st
 
 // SetupOpen reports whether the first admin is still to be created.
 func (s *Service) SetupOpen(ctx context.Context) (bool, error) {
-	return s.deps.Store.FirstAdminOpen(ctx)
+	return s.deps.People.FirstAdminOpen(ctx)
 }
 
 // OfferSetup writes a set-up code to the log, which only operators of the
@@ -134,9 +135,9 @@ func (s *Service) OfferSetup(ctx context.Context) error {
 
 // Setup creates the first admin for a caller with a set-up code and returns the
 // token of a new session. The errors are ErrSetupDone, ErrSetupCode,
-// session.ThrottledError and a project.InvalidError. Of several callers at
+// people.ThrottledError and a project.InvalidError. Of several callers at
 // once, one creates the admin.
-func (s *Service) Setup(ctx context.Context, caller Caller, old, code, email string, password project.Secret) (token string, err error) {
+func (s *Service) Setup(ctx context.Context, caller Caller, old, code, email string, password secret.Value) (token string, err error) {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
 	open, err := s.SetupOpen(ctx)
@@ -156,8 +157,8 @@ func (s *Service) Setup(ctx context.Context, caller Caller, old, code, email str
 	if err != nil {
 		return "", err
 	}
-	user, err := s.deps.Store.CreateFirstAdmin(ctx, email, password)
-	if errors.Is(err, project.ErrClosed) {
+	user, err := s.deps.People.CreateFirstAdmin(ctx, email, password)
+	if errors.Is(err, people.ErrClosed) {
 		return "", ErrSetupDone
 	}
 	if err != nil {

@@ -5,20 +5,22 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 // User is a user with the names of the projects that they are limited to. An
 // admin without any sees all projects; a member without any sees none.
 type User struct {
-	project.User
+	people.User
 	Projects []string
 }
 
 // Users returns up to limit of the users whose addresses sort after the one
 // given, and the address after which the next page begins, "" on the last page.
 func (s *Service) Users(ctx context.Context, after string, limit int) (users []User, next string, err error) {
-	list, err := s.deps.Store.Users(ctx, after, limit+1)
+	list, err := s.deps.People.Users(ctx, after, limit+1)
 	if err != nil {
 		return nil, "", err
 	}
@@ -27,7 +29,7 @@ func (s *Service) Users(ctx context.Context, after string, limit int) (users []U
 		next = list[limit-1].Email
 	}
 	for _, one := range list {
-		ids, err := s.deps.Sessions.Members().Of(ctx, one)
+		ids, err := s.deps.Sessions.Projects(ctx, one)
 		if err != nil {
 			return nil, "", err
 		}
@@ -46,15 +48,15 @@ func projectNamesOf(ids []string) []string {
 }
 
 // User returns the user with the address.
-func (s *Service) User(ctx context.Context, email string) (project.User, error) {
-	return s.deps.Store.User(ctx, email)
+func (s *Service) User(ctx context.Context, email string) (people.User, error) {
+	return s.deps.People.User(ctx, email)
 }
 
 // projectIDs returns the IDs of the projects with the names.
 func (s *Service) projectIDs(ctx context.Context, names []string) ([]string, error) {
 	var ids []string
 	for _, name := range names {
-		found, err := s.deps.Store.Project(ctx, name)
+		found, err := s.deps.Projects.Project(ctx, name)
 		if errors.Is(err, project.ErrNotFound) {
 			return nil, &project.InvalidError{Field: "projects", Reason: "there is no project " + name}
 		}
@@ -69,7 +71,7 @@ func (s *Service) projectIDs(ctx context.Context, names []string) ([]string, err
 // CreateUser creates a user with a role and limits them to the projects with
 // the names. The user is a member until the limit is stored, so that they can
 // never do more than they should.
-func (s *Service) CreateUser(ctx context.Context, caller Caller, email string, password project.Secret, role project.Role, projects []string) error {
+func (s *Service) CreateUser(ctx context.Context, caller Caller, email string, password secret.Value, role people.Role, projects []string) error {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
 	if err := validateRole(role); err != nil {
@@ -79,7 +81,7 @@ func (s *Service) CreateUser(ctx context.Context, caller Caller, email string, p
 	if err != nil {
 		return err
 	}
-	user, err := s.deps.Store.CreateUser(ctx, email, password, project.RoleMember)
+	user, err := s.deps.People.CreateUser(ctx, email, password, people.RoleMember)
 	if err != nil {
 		return err
 	}
@@ -90,8 +92,8 @@ func (s *Service) CreateUser(ctx context.Context, caller Caller, email string, p
 	return nil
 }
 
-func validateRole(role project.Role) error {
-	if role != project.RoleAdmin && role != project.RoleMember {
+func validateRole(role people.Role) error {
+	if role != people.RoleAdmin && role != people.RoleMember {
 		return &project.InvalidError{Field: "role", Reason: "must be admin or member"}
 	}
 	return nil
@@ -99,28 +101,28 @@ func validateRole(role project.Role) error {
 
 // setRole changes the role and projects of a user in the order in which they
 // never have more rights than before and after.
-func (s *Service) setRole(ctx context.Context, user project.User, role project.Role, ids []string) error {
-	if role == project.RoleMember && user.Role == project.RoleAdmin {
-		if _, err := s.deps.Store.ChangeRole(ctx, user.Email, role); err != nil {
+func (s *Service) setRole(ctx context.Context, user people.User, role people.Role, ids []string) error {
+	if role == people.RoleMember && user.Role == people.RoleAdmin {
+		if _, err := s.deps.People.ChangeRole(ctx, user.Email, role); err != nil {
 			return err
 		}
 	}
-	if err := s.deps.Sessions.Members().Limit(ctx, user, ids); err != nil {
+	if err := s.deps.Sessions.Limit(ctx, user, ids); err != nil {
 		return err
 	}
-	if role == user.Role || role == project.RoleMember {
+	if role == user.Role || role == people.RoleMember {
 		return nil
 	}
-	_, err := s.deps.Store.ChangeRole(ctx, user.Email, role)
+	_, err := s.deps.People.ChangeRole(ctx, user.Email, role)
 	return err
 }
 
 // ChangeUser changes the role of another user and the projects that they are
-// limited to. The error is project.ErrLastAdmin where no admin would be left.
-func (s *Service) ChangeUser(ctx context.Context, caller Caller, email string, role project.Role, projects []string) error {
+// limited to. The error is people.ErrLastAdmin where no admin would be left.
+func (s *Service) ChangeUser(ctx context.Context, caller Caller, email string, role people.Role, projects []string) error {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	user, err := s.deps.Store.User(ctx, email)
+	user, err := s.deps.People.User(ctx, email)
 	if err != nil {
 		return err
 	}
@@ -142,18 +144,18 @@ func (s *Service) ChangeUser(ctx context.Context, caller Caller, email string, r
 }
 
 // SetUserPassword sets another user's password, which ends their sessions. The
-// error is project.ErrCredentials where the password was changed meanwhile.
-func (s *Service) SetUserPassword(ctx context.Context, caller Caller, email string, password project.Secret) error {
+// error is people.ErrCredentials where the password was changed meanwhile.
+func (s *Service) SetUserPassword(ctx context.Context, caller Caller, email string, password secret.Value) error {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	user, err := s.deps.Store.User(ctx, email)
+	user, err := s.deps.People.User(ctx, email)
 	if err != nil {
 		return err
 	}
 	if user.Email == caller.Email {
 		return &project.InvalidError{Field: "email", Reason: "change your own password on the account page"}
 	}
-	if _, err := s.deps.Store.SetPassword(ctx, user.Email, password); err != nil {
+	if _, err := s.deps.People.SetPassword(ctx, user.Email, password); err != nil {
 		return err
 	}
 	s.record(ctx, caller, UserPasswordSet, project.Project{}, user.Email)
@@ -161,22 +163,22 @@ func (s *Service) SetUserPassword(ctx context.Context, caller Caller, email stri
 }
 
 // DeleteUser deletes another user and ends their sessions. The error is
-// project.ErrLastAdmin where no admin would be left.
+// people.ErrLastAdmin where no admin would be left.
 func (s *Service) DeleteUser(ctx context.Context, caller Caller, email string) error {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	user, err := s.deps.Store.User(ctx, email)
+	user, err := s.deps.People.User(ctx, email)
 	if err != nil {
 		return err
 	}
 	if user.Email == caller.Email {
 		return &project.InvalidError{Field: "email", Reason: "you cannot delete yourself: ask another administrator"}
 	}
-	if err := s.deps.Store.DeleteUser(ctx, user.Email); err != nil {
+	if err := s.deps.People.DeleteUser(ctx, user.Email); err != nil {
 		return err
 	}
 	s.record(ctx, caller, UserDeleted, project.Project{}, user.Email)
-	if err := s.deps.Sessions.Members().Forget(ctx, user.Email); err != nil {
+	if err := s.deps.Sessions.DeleteMembership(ctx, user.Email); err != nil {
 		s.deps.Logger.Warn("projects of a deleted user not deleted; a later user of the address does not get them", "err", err)
 	}
 	return nil
@@ -185,7 +187,7 @@ func (s *Service) DeleteUser(ctx context.Context, caller Caller, email string) e
 // Key is an API key with the names of the projects that it is limited to;
 // without any it is good for all.
 type Key struct {
-	project.APIKey
+	people.APIKey
 	Projects []string
 }
 
@@ -194,7 +196,7 @@ var ErrNoKey = errors.New("there is no such API key")
 
 // Keys lists the API keys, the oldest first.
 func (s *Service) Keys(ctx context.Context) ([]Key, error) {
-	list, err := s.deps.Store.APIKeys(ctx)
+	list, err := s.deps.People.APIKeys(ctx)
 	keys := make([]Key, len(list))
 	for i, one := range list {
 		keys[i] = Key{one, projectNamesOf(one.Projects)}
@@ -204,12 +206,12 @@ func (s *Service) Keys(ctx context.Context) ([]Key, error) {
 
 // CreateKey creates an API key that is limited to the projects with the names.
 // The secret is its value, which cannot be read again.
-func (s *Service) CreateKey(ctx context.Context, caller Caller, name string, role project.Role, projects []string) (project.APIKey, project.Secret, error) {
+func (s *Service) CreateKey(ctx context.Context, caller Caller, name string, role people.Role, projects []string) (people.APIKey, secret.Value, error) {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	created, value, err := s.deps.Store.CreateAPIKey(ctx, name, role, projects...)
+	created, value, err := s.deps.People.CreateAPIKey(ctx, name, role, projects...)
 	if err != nil {
-		return project.APIKey{}, project.Secret{}, err
+		return people.APIKey{}, secret.Value{}, err
 	}
 	s.record(ctx, caller, KeyCreated, project.Project{}, created.ID)
 	return created, value, nil
@@ -220,7 +222,7 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, name string, rol
 func (s *Service) DeleteKey(ctx context.Context, caller Caller, id string) error {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	err := s.deps.Store.DeleteAPIKey(ctx, id)
+	err := s.deps.People.DeleteAPIKey(ctx, id)
 	if errors.Is(err, project.ErrNotFound) {
 		return ErrNoKey
 	}

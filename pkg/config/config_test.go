@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 type sample struct {
@@ -137,7 +139,7 @@ func TestSizesRoundTrip(t *testing.T) {
 
 func TestAddressesOfPagesAndIssuerAreCheckedByName(t *testing.T) {
 	t.Parallel()
-	secret := NewSecret("s")
+	secret := secret.New("s")
 	for name, tc := range map[string]struct {
 		settings Admin
 		want     string // in the error; "": good

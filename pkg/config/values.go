@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"github.com/logboom/logboom/pkg/secret"
 	"log/slog"
 	"math"
 	"net/url"
@@ -12,48 +13,8 @@ import (
 
 const mask = "***"
 
-// Secret is a setting that is never printed. It holds a pointer, because fmt does
-// not call the methods of unexported fields and would print a string.
-type Secret struct {
-	value *string
-}
-
-// NewSecret wraps a value that must not be printed.
-func NewSecret(value string) Secret { return Secret{value: &value} }
-
-// Reveal returns the value itself.
-func (s Secret) Reveal() string {
-	if s.value == nil {
-		return ""
-	}
-	return *s.value
-}
-
-// IsSet reports whether there is a value.
-func (s Secret) IsSet() bool { return s.Reveal() != "" }
-
-// String returns "***", or "" if there is no value.
-func (s Secret) String() string {
-	if !s.IsSet() {
-		return ""
-	}
-	return mask
-}
-
-// GoString keeps %#v from printing the value.
-func (s Secret) GoString() string { return s.String() }
-
-// LogValue keeps slog from printing the value.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalText keeps encoders from printing the value.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText accepts any text.
-func (s *Secret) UnmarshalText(text []byte) error {
-	*s = NewSecret(string(text))
-	return nil
-}
+// Secret is a setting that is never printed.
+type Secret = secret.Value
 
 // URL is an address that may contain a password, which is never printed. Check
 // checks its form: an error while parsing the settings would quote the text.
@@ -62,7 +23,7 @@ type URL struct {
 }
 
 // NewURL wraps an address.
-func NewURL(raw string) URL { return URL{NewSecret(raw)} }
+func NewURL(raw string) URL { return URL{secret.New(raw)} }
 
 // Check returns an error unless each of the addresses, separated by commas, has a
 // host and one of the schemes. The error names the setting and not the address.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // sender is a project with a token.
@@ -183,7 +184,11 @@ func (s *system) enrol(b *testing.B, count int) []sender {
 		b.Fatal(err)
 	}
 	defer nc.Close()
-	store, err := project.Open(b.Context(), js, project.StoreConfig{})
+	projects, err := project.Open(b.Context(), js, project.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	tokens, err := token.Open(b.Context(), js, projects, 1)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -194,16 +199,16 @@ func (s *system) enrol(b *testing.B, count int) []sender {
 		enrolling.Go(func() {
 			for i := worker; i < count; i += workers {
 				name := fmt.Sprintf("project-%d", i)
-				if _, err := store.CreateProject(b.Context(), name); err != nil {
+				if _, err := projects.CreateProject(b.Context(), name); err != nil {
 					b.Errorf("project %s: %v", name, err)
 					return
 				}
-				_, token, err := store.CreateToken(b.Context(), name, "bench")
+				_, value, err := tokens.CreateToken(b.Context(), name, "bench")
 				if err != nil {
 					b.Errorf("token of %s: %v", name, err)
 					return
 				}
-				senders[i] = sender{name, token.Reveal()}
+				senders[i] = sender{name, value.Reveal()}
 			}
 		})
 	}

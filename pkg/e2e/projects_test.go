@@ -3,14 +3,15 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
+	"github.com/logboom/logboom/pkg/redis"
 )
 
 // call sends a request to the admin API and checks the status.
@@ -206,7 +207,7 @@ func (s *system) forget(t *testing.T) {
 // flush empties Redis.
 func (s *system) flush(t *testing.T) {
 	t.Helper()
-	client, err := project.OpenRedis(s.cache.URL())
+	client, err := redis.Open(s.cache.URL(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

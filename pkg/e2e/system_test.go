@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
-	"github.com/logboom/logboom/pkg/project/redistest"
+	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
 // system is a running Logboom with what its user needs.

@@ -19,6 +19,7 @@ import (
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 const hecPath = "/services/collector/event/1.0"
@@ -104,7 +105,7 @@ func TestContainerTokenIsTakenInEachForm(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	basic := func(pair string) string { return base64.StdEncoding.EncodeToString([]byte(pair)) }
-	unknown := project.NewToken()
+	unknown := token.New()
 	for authorization, want := range map[string]string{
 		"Splunk " + b.token:            hecOK,
 		"splunk " + b.token:            hecOK,
@@ -245,7 +246,7 @@ func TestRepeatOfATimedBodyIsStoredOnce(t *testing.T) {
 	if want := "[heartbeat heartbeat heartbeat keyed raw raw raw timed too]"; fmt.Sprint(got) != want {
 		t.Errorf("on the queue: %q", got)
 	}
-	_, secret, err := b.store.CreateToken(t.Context(), "shop", "other")
+	_, secret, err := b.tokens.CreateToken(t.Context(), "shop", "other")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,17 +21,17 @@ import (
 
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/decode"
-	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/token"
 )
 
-// Authenticator returns the identity that a token stands for. project.Cache is
+// Authenticator returns the identity that a token stands for. token.Cache is
 // one.
 type Authenticator interface {
-	Authenticate(ctx context.Context, token string) (project.Identity, error)
+	Authenticate(ctx context.Context, token string) (token.Identity, error)
 }
 
 // Publisher sends a message to the queue and returns when it is on disk there.
@@ -153,8 +153,8 @@ func (s *Server) Run(ctx context.Context, port net.Listener) error {
 // embedded engines in cmd/standalone.
 type Connections struct {
 	Topology *stream.Topology
-	Store    *project.Store
-	Shared   project.Shared
+	Tokens   *token.Store
+	Shared   token.Shared
 	Limiter  quota.Limiter
 	DiskFull func() error // as in Deps; nil if the queue's own machine watches its disk
 }
@@ -162,10 +162,7 @@ type Connections struct {
 // Start creates the service from its settings and connections and adds its parts
 // to the process. It returns the address that the service listens on.
 func Start(p *telemetry.Process, settings config.Intake, conn Connections) (net.Addr, error) {
-	cache, err := project.NewCache(conn.Store, conn.Shared, project.CacheConfig{Logger: p.Logger})
-	if err != nil {
-		return nil, err
-	}
+	cache := token.NewCache(conn.Tokens, conn.Shared, p.Logger)
 	publisher, err := stream.NewPublisher(conn.Topology, stream.PublisherConfig{})
 	if err != nil {
 		return nil, err

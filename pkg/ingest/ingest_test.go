@@ -29,6 +29,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // patience is for all that has to happen and not how fast, on machines that are
@@ -43,6 +44,7 @@ type bench struct {
 	topology    *stream.Topology
 	deadLetters *stream.Letters
 	store       *project.Store
+	tokens      *token.Store
 	nats        *embedded.NATS
 	token       string
 }
@@ -73,22 +75,22 @@ func newBench(t testing.TB, streams stream.Config) *bench {
 	if b.topology, err = stream.Open(ctx, js, streams); err != nil {
 		t.Fatal(err)
 	}
-	if b.store, err = project.Open(ctx, js, project.StoreConfig{}); err != nil {
+	if b.store, err = project.Open(ctx, js, project.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	store := b.store
 	if _, err := store.CreateProject(ctx, "shop"); err != nil {
 		t.Fatal(err)
 	}
-	_, secret, err := store.CreateToken(ctx, "shop", "web")
+	if b.tokens, err = token.Open(ctx, js, store, 1); err != nil {
+		t.Fatal(err)
+	}
+	_, secret, err := b.tokens.CreateToken(ctx, "shop", "web")
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.token = secret.Reveal()
-	cache, err := project.NewCache(store, project.NewMemoryShared(), project.CacheConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := token.NewCache(b.tokens, token.NewMemoryShared(), slog.New(slog.DiscardHandler))
 	publisher, err := stream.NewPublisher(b.topology, stream.PublisherConfig{AckTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
@@ -125,29 +127,29 @@ func asked[T any](t testing.TB, ask func() (T, error)) T {
 // knowing a token that it has told of: what a cache does on a machine that
 // stands still is not what these tests are about.
 type steady struct {
-	cache *project.Cache
+	cache *token.Cache
 
 	mu    sync.Mutex
-	known map[string]project.Identity
+	known map[string]token.Identity
 }
 
-func (s *steady) Authenticate(ctx context.Context, token string) (project.Identity, error) {
+func (s *steady) Authenticate(ctx context.Context, value string) (token.Identity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if identity, ok := s.known[token]; ok {
+	if identity, ok := s.known[value]; ok {
 		return identity, nil
 	}
 	for began := time.Now(); ; {
-		identity, err := s.cache.Authenticate(ctx, token)
+		identity, err := s.cache.Authenticate(ctx, value)
 		if errors.Is(err, project.ErrUnavailable) && time.Since(began) < patience {
 			<-time.After(10 * time.Millisecond)
 			continue
 		}
 		if err == nil {
 			if s.known == nil {
-				s.known = map[string]project.Identity{}
+				s.known = map[string]token.Identity{}
 			}
-			s.known[token] = identity
+			s.known[value] = identity
 		}
 		return identity, err
 	}
@@ -484,7 +486,7 @@ func TestIdempotencyKeysOfOthersNeverMeet(t *testing.T) {
 	seen := map[string]bool{}
 	for _, id := range []string{"a~1", "b~1"} {
 		for _, kind := range []record.Kind{record.KindLog, record.KindEvent} {
-			got, err := messageID(header, &protocol{kind: kind}, project.Identity{ProjectID: id}, nil, decode.Result{})
+			got, err := messageID(header, &protocol{kind: kind}, token.Identity{ProjectID: id}, nil, decode.Result{})
 			if err != nil || got == "" {
 				t.Fatalf("%q, %v", got, err)
 			}

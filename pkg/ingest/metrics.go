@@ -4,10 +4,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/logboom/logboom/pkg/decode"
-	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // metrics count records; telemetry.Requests counts requests. The labels are
@@ -48,14 +48,14 @@ func (m *metrics) rejected(listed []decode.Rejection, total int) {
 
 // registerParts registers the counts that the token cache, the publisher and the
 // limiter keep.
-func registerParts(registry prometheus.Registerer, cache *project.Cache, publisher *stream.Publisher, limiter quota.Limiter) {
+func registerParts(registry prometheus.Registerer, cache *token.Cache, publisher *stream.Publisher, limiter quota.Limiter) {
 	counter := func(name, help string, read func() uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "logboom_ingest_" + name + "_total", Help: help}, func() float64 { return float64(read()) })
 	}
 	registry.MustRegister(
 		counter("token_hits", "Tokens found in the process's cache.", func() uint64 { return cache.Stats().Hits }),
 		counter("token_shared_hits", "Tokens found in the shared cache.", func() uint64 { return cache.Stats().SharedHits }),
-		counter("token_lookups", "Tokens looked up in the system of record.", func() uint64 { return cache.Stats().LookUps }),
+		counter("token_lookups", "Tokens looked up in the system of record.", func() uint64 { return cache.Stats().Lookups }),
 		counter("token_unavailable", "Tokens that could not be checked.", func() uint64 { return cache.Stats().Unavailable }),
 		counter("shared_cache_failures", "Operations of the shared cache that failed or timed out.", func() uint64 { return cache.Stats().SharedErrors }),
 		counter("messages", "Messages published to the queue. Records divided by messages is how many records share a message.", func() uint64 { return publisher.Stats().Messages }),

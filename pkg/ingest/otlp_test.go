@@ -28,6 +28,7 @@ import (
 	"github.com/logboom/logboom/pkg/problem"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 const otlpPath = "/v1/logs"
@@ -268,7 +269,7 @@ func TestOTLPErrorIsAStatusToProtobufAndAProblemToJSON(t *testing.T) {
 			return b.post(otlpPath, body, append([]string{"Content-Type", media}, header...)...)
 		}
 		checkStatus(t, post(body, "Authorization", ""), media, http.StatusUnauthorized, rpcUnauthenticated, "missing_token")
-		checkStatus(t, post(body, "Authorization", "Bearer "+project.NewToken().Reveal()), media, http.StatusUnauthorized, rpcUnauthenticated, "invalid_token")
+		checkStatus(t, post(body, "Authorization", "Bearer "+token.New().Reveal()), media, http.StatusUnauthorized, rpcUnauthenticated, "invalid_token")
 		checkStatus(t, post(body[:len(body)-1]), media, http.StatusBadRequest, rpcInvalidArgument, bad)
 		checkStatus(t, post(body, "Content-Encoding", "br"), media, http.StatusUnsupportedMediaType, rpcInvalidArgument, "unsupported_encoding")
 		checkStatus(t, post(body, "Idempotency-Key", strings.Repeat("k", 129)), media, http.StatusBadRequest, rpcInvalidArgument, "invalid_field")

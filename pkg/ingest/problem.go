@@ -14,6 +14,7 @@ import (
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 var (
@@ -66,7 +67,7 @@ func problemOf(err error) problem.Problem {
 		return problem.Problem{Status: http.StatusUnauthorized, Code: "missing_token", Detail: errMissingToken.Error()}
 	case errors.Is(err, errAuthorization):
 		return problem.Problem{Status: http.StatusUnauthorized, Code: codeAuthorization, Detail: errAuthorization.Error()}
-	case errors.Is(err, project.ErrMalformed), errors.Is(err, project.ErrUnknownToken):
+	case errors.Is(err, token.ErrMalformed), errors.Is(err, token.ErrUnknown):
 		return problem.Problem{Status: http.StatusUnauthorized, Code: "invalid_token", Detail: "the token is unknown, malformed or revoked"}
 	case errors.Is(err, errWrongProject):
 		return problem.Problem{Status: http.StatusForbidden, Code: "wrong_project", Detail: errWrongProject.Error()}

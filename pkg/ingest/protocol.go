@@ -13,6 +13,7 @@ import (
 	"github.com/logboom/logboom/pkg/problem"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // protocol is what distinguishes one protocol from the others; receive is what
@@ -96,7 +97,7 @@ func authorization(header http.Header) (scheme, credentials string) {
 
 // drops reports whether err is an exceeded quota whose records the protocol
 // drops.
-func (p *protocol) drops(identity project.Identity, err error) bool {
+func (p *protocol) drops(identity token.Identity, err error) bool {
 	return p.lossy && identity.OnQuota != project.OnQuotaRefuse && isExceeded(err)
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/logboom/logboom/pkg/decode"
-	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // receive is the path of records from a request to the queue, for every
@@ -68,20 +68,20 @@ func (s *Server) receive(c echo.Context, p *protocol) error {
 
 // authenticate returns the identity of the client. It refuses all clients while
 // the process stops.
-func (s *Server) authenticate(c echo.Context, p *protocol) (project.Identity, error) {
+func (s *Server) authenticate(c echo.Context, p *protocol) (token.Identity, error) {
 	if s.deps.Health.Draining() {
-		return project.Identity{}, errDraining
+		return token.Identity{}, errDraining
 	}
-	token, err := p.token(c.Request().Header)
+	value, err := p.token(c.Request().Header)
 	if err != nil {
-		return project.Identity{}, err
+		return token.Identity{}, err
 	}
-	identity, err := s.deps.Auth.Authenticate(c.Request().Context(), token)
+	identity, err := s.deps.Auth.Authenticate(c.Request().Context(), value)
 	if err != nil {
-		return project.Identity{}, err
+		return token.Identity{}, err
 	}
 	if p.named && identity.ProjectName != c.Param("project") {
-		return project.Identity{}, errWrongProject
+		return token.Identity{}, errWrongProject
 	}
 	return identity, nil
 }
@@ -90,7 +90,7 @@ func (s *Server) authenticate(c echo.Context, p *protocol) (project.Identity, er
 // The number of records in the body is not known then; the request counts as one
 // dropped record. If the protocol drops records instead, the body is read, so
 // that they can be counted.
-func (s *Server) checkQuota(c echo.Context, p *protocol, identity project.Identity) error {
+func (s *Server) checkQuota(c echo.Context, p *protocol, identity token.Identity) error {
 	err := s.deps.Limiter.Check(c.Request().Context(), identity.ProjectID, limitsOf(identity))
 	if p.drops(identity, err) {
 		return nil
@@ -124,7 +124,7 @@ func (s *Server) charge(c echo.Context, p *protocol, r *request, records int) (q
 	return grant, err
 }
 
-func limitsOf(identity project.Identity) quota.Limits {
+func limitsOf(identity token.Identity) quota.Limits {
 	q := identity.Quotas
 	return quota.Limits{Rate: q.Rate, DailyRecords: q.DailyRecords, MonthlyBytes: q.MonthlyBytes}
 }
@@ -153,7 +153,7 @@ const maxIdempotencyKey = 128
 // retry because each record has a time of its own. Otherwise the id is empty: a
 // heartbeat that is sent twice is two heartbeats. Different projects, kinds and
 // tokens never have the same id.
-func messageID(header http.Header, p *protocol, identity project.Identity, body []byte, result decode.Result) (string, error) {
+func messageID(header http.Header, p *protocol, identity token.Identity, body []byte, result decode.Result) (string, error) {
 	key := header.Get("Idempotency-Key")
 	switch {
 	case len(key) > maxIdempotencyKey:

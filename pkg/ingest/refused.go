@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/logboom/logboom/pkg/decode"
-	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 const (
@@ -48,7 +48,7 @@ func newDrops(publisher Publisher, logger *slog.Logger, now func() time.Time) *d
 }
 
 // add counts records of a project and their bytes under a reason.
-func (d *drops) add(identity project.Identity, reason string, records int, bytes int64) {
+func (d *drops) add(identity token.Identity, reason string, records int, bytes int64) {
 	now := d.now()
 	d.addCount(dropKey{identity.ProjectID, identity.RetentionDays, now.Unix() / 3600, reason}, record.Drop{
 		Time: now.Truncate(time.Hour).UnixNano(), Reason: reason, Records: uint64(records), Bytes: uint64(bytes),

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/decode"
-	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // request is the memory that one request uses: body, rows and answer. Later
 // requests reuse it.
 type request struct {
-	identity project.Identity
+	identity token.Identity
 	budget   *budget
 	reserved int64 // of the budget
 	decoder  *decode.Decoder
@@ -40,7 +40,7 @@ type request struct {
 }
 
 // newRequest takes a request's memory from the pool.
-func (s *Server) newRequest(p *protocol, identity project.Identity) *request {
+func (s *Server) newRequest(p *protocol, identity token.Identity) *request {
 	r := p.requests.Get().(*request)
 	r.kind, r.identity = p.kind, identity
 	r.used, r.notify, r.size = 0, false, 0

@@ -16,6 +16,7 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/secret"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/webhook"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
@@ -70,7 +71,7 @@ func (w *fixture) switchable(status int) (project.Project, *switchable) {
 
 func (w *fixture) setAddress(p project.Project, address string) {
 	w.t.Helper()
-	if err := w.store.SetAlerts(w.t.Context(), p.Name, project.Alerts{WebhookURL: project.NewSecret(address), Format: "generic"}); err != nil {
+	if _, err := w.store.ChangeAlerts(w.t.Context(), p.Name, func(a *project.Alerts) { *a = project.Alerts{WebhookURL: secret.New(address), Format: "generic"} }); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
 	"github.com/logboom/logboom/pkg/webhook"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
@@ -72,7 +73,7 @@ func TestAnEventRightAfterItsAddressWasSetIsDelivered(t *testing.T) {
 		if _, err := n.alerts.load(t.Context(), p.ID); err != nil { // now the cache holds that there is no address
 			t.Fatal(err)
 		}
-		err := w.store.SetAlerts(t.Context(), p.Name, project.Alerts{WebhookURL: project.NewSecret(chat.Address()), Format: "slack"})
+		_, err := w.store.ChangeAlerts(t.Context(), p.Name, func(a *project.Alerts) { *a = project.Alerts{WebhookURL: secret.New(chat.Address()), Format: "slack"} })
 		if err != nil {
 			t.Fatal(err)
 		}

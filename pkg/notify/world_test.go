@@ -26,6 +26,7 @@ import (
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
+	"github.com/logboom/logboom/pkg/secret"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/webhook"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
@@ -100,7 +101,7 @@ func newFixture(t testing.TB) *fixture {
 	}
 	t.Cleanup(func() { _ = w.nats.Stop(context.Background()) })
 	w.js, w.topology = w.connect(2)
-	if w.store, err = project.Open(t.Context(), w.js, project.StoreConfig{Key: project.NewSecret(base64.StdEncoding.EncodeToString(make([]byte, 32)))}); err != nil {
+	if w.store, err = project.Open(t.Context(), w.js, project.Config{Key: secret.New(base64.StdEncoding.EncodeToString(make([]byte, 32)))}); err != nil {
 		t.Fatal(err)
 	}
 	if w.client, err = clickhouse.Open(clickhouse.Config{URL: enginetest.URL(t), DialTimeout: patience, InsertTimeout: patience, ReadTimeout: patience}); err != nil {
@@ -245,13 +246,15 @@ func (w *fixture) project(format webhook.Format, minSeverity string) (project.Pr
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	secret, err := webhook.NewSigner("key").Secret(p.ID)
+	signing, err := webhook.NewSigner("key").Secret(p.ID)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	chat := webhooktest.Start(w.t, format, secret)
+	chat := webhooktest.Start(w.t, format, signing)
 	w.chats = append(w.chats, chat)
-	err = w.store.SetAlerts(w.t.Context(), p.Name, project.Alerts{WebhookURL: project.NewSecret(chat.Address()), Format: string(format), MinSeverity: minSeverity})
+	_, err = w.store.ChangeAlerts(w.t.Context(), p.Name, func(a *project.Alerts) {
+		*a = project.Alerts{WebhookURL: secret.New(chat.Address()), Format: string(format), MinSeverity: minSeverity}
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}

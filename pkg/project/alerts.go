@@ -2,7 +2,6 @@ package project
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,27 +10,28 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/logboom/logboom/pkg/kv"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
-// Alerts say where a project's alerts go, and which. The zero value is that of
-// a project that sends none.
+// Alerts say where a project's alerts are sent, and which. The zero value sends
+// none.
 type Alerts struct {
-	WebhookURL  Secret // unset: no alerts are sent
-	Format      string // one of AlertFormats; empty is read as auto
-	MinSeverity string // of logs that alert, a severity word; empty: none do
+	WebhookURL  secret.Value // unset: no alerts are sent
+	Format      string       // one of AlertFormats; empty means auto
+	MinSeverity string       // the lowest severity of logs that raise an alert; empty: no log does
 }
 
-// AlertFormats are the chat services whose messages can be written, auto first:
-// it tells them by the address.
+// AlertFormats returns the chat services that messages can be formatted for.
+// The first, auto, chooses by the address.
 func AlertFormats() []string {
 	return []string{"auto", "slack", "discord", "teams", "mattermost", "rocketchat", "googlechat", "telegram", "generic"}
 }
 
-// Validate names the first field that is wrong, never with the address, and
-// spells the others as they are kept.
+// Validate names the first field that is wrong, without repeating the address.
+// It fills in the default format and puts the severity in lower case.
 func (a *Alerts) Validate() error {
-	if reason := urlFault(a.WebhookURL.Reveal()); reason != "" {
+	if reason := checkWebhookURL(a.WebhookURL.Reveal()); reason != "" {
 		return &InvalidError{"webhook_url", reason}
 	}
 	formats := AlertFormats()
@@ -50,9 +50,10 @@ func (a *Alerts) Validate() error {
 
 const maxWebhookURL = 2 << 10
 
-// urlFault tells what is wrong with a webhook's address, without repeating it.
-// Whom it may reach is decided when it is dialled, not here.
-func urlFault(address string) string {
+// checkWebhookURL returns what is wrong with the form of a webhook's address,
+// without repeating it. Which hosts it may reach is checked when the address is
+// dialled.
+func checkWebhookURL(address string) (reason string) {
 	if len(address) > maxWebhookURL {
 		return "must be at most 2048 bytes long"
 	}
@@ -83,18 +84,18 @@ type RedactedAlerts struct {
 	MinSeverity string `json:"min_severity"`
 }
 
-// Redacted keeps of the address what tells it from others: host and last four
-// characters; nothing of one that Validate refuses.
+// Redacted returns the alerts with the host and the last four characters of the
+// address, and nothing of an address that Validate refuses.
 func (a *Alerts) Redacted() RedactedAlerts {
 	r := RedactedAlerts{Format: a.Format, MinSeverity: a.MinSeverity}
 	address := a.WebhookURL.Reveal()
-	if u, err := url.Parse(address); err == nil && urlFault(address) == "" {
-		r.Host, r.Last4 = u.Host, last4(address)
+	if u, err := url.Parse(address); err == nil && checkWebhookURL(address) == "" {
+		r.Host, r.Last4 = u.Host, secret.Last4(address)
 	}
 	return r
 }
 
-// alertsDocument is a project's alerts in the record.
+// alertsDocument is how a project's alerts are stored.
 type alertsDocument struct {
 	ProjectID   string    `json:"project_id"`
 	WebhookURL  sealed    `json:"webhook_url"`
@@ -103,20 +104,18 @@ type alertsDocument struct {
 	Changed     time.Time `json:"changed"`
 }
 
-const alertKeys = "alerts."
+const alertsKeys = "alerts."
 
-// webhookOwner is what a sealed address is bound to.
-func webhookOwner(projectID string) string { return "alerts.webhook_url\x00" + projectID }
+func alertsKey(projectID string) string { return alertsKeys + IDToKey(projectID) }
 
-// SetAlerts has the project's alerts go where a says. ErrNoKey where the store
-// has no key to keep the address secret with.
-func (s *Store) SetAlerts(ctx context.Context, project string, a Alerts) error {
-	_, err := s.ChangeAlerts(ctx, project, func(current *Alerts) { *current = a })
-	return err
-}
+// sealOwner is what a sealed address is bound to, so that it cannot be copied to
+// another project.
+func sealOwner(projectID string) string { return "alerts.webhook_url\x00" + projectID }
 
-// ChangeAlerts applies change to the project's alerts, whatever others change
-// at the same time: change may be called more than once.
+// ChangeAlerts applies change to the project's alerts. It calls change again if
+// another caller changes them at the same time. ErrNoKey means that the store
+// has no key to encrypt the address with. Alerts whose address was encrypted
+// with a lost key can still be replaced.
 func (s *Store) ChangeAlerts(ctx context.Context, project string, change func(*Alerts)) (Alerts, error) {
 	if s.keys.current == "" {
 		return Alerts{}, fmt.Errorf("alerts of project %s: %w", project, ErrNoKey)
@@ -125,37 +124,41 @@ func (s *Store) ChangeAlerts(ctx context.Context, project string, change func(*A
 	if err != nil {
 		return Alerts{}, err
 	}
-	for range changeAttempts {
-		a, revision, err := s.readAlerts(ctx, p.ID)
-		if err != nil && !errors.Is(err, ErrNoKey) { // what a lost key sealed can still be replaced
-			return Alerts{}, err
+	var a Alerts
+	err = kv.Retry("alerts of project "+project, func() error {
+		var revision uint64
+		var err error
+		a, revision, err = s.loadAlerts(ctx, p.ID)
+		if err != nil && !errors.Is(err, ErrNoKey) {
+			return err
 		}
 		change(&a)
 		if err := a.Validate(); err != nil {
-			return Alerts{}, err
+			return err
 		}
-		err = s.writeAlerts(ctx, p.ID, a, revision)
-		if !errors.Is(err, errSwapped) {
-			return a, err
-		}
+		return s.storeAlerts(ctx, p.ID, a, revision)
+	})
+	if err != nil {
+		return Alerts{}, err
 	}
-	return Alerts{}, fmt.Errorf("alerts of project %s: %w: others change them without pause", project, ErrUnavailable)
+	return a, nil
 }
 
-func (s *Store) writeAlerts(ctx context.Context, projectID string, a Alerts, revision uint64) error {
-	box, err := s.keys.seal(a.WebhookURL, webhookOwner(projectID))
+func (s *Store) storeAlerts(ctx context.Context, projectID string, a Alerts, revision uint64) error {
+	address, err := s.keys.seal(a.WebhookURL, sealOwner(projectID))
 	if err != nil {
 		return err
 	}
-	document := alertsDocument{projectID, box, a.Format, a.MinSeverity, now()}
-	return s.alerts.put(ctx, alertKeys+idKey(projectID), document, revision)
+	document := alertsDocument{projectID, address, a.Format, a.MinSeverity, time.Now().UTC()}
+	_, err = s.alerts.Swap(ctx, alertsKey(projectID), document, revision)
+	return err
 }
 
-// readAlerts gives the alerts of the project with the ID, the zero value where
-// none were set. With ErrNoKey it gives what it could read.
-func (s *Store) readAlerts(ctx context.Context, projectID string) (a Alerts, revision uint64, err error) {
+// loadAlerts returns the zero value and revision 0 if no alerts are set. With
+// ErrNoKey it returns everything but the address.
+func (s *Store) loadAlerts(ctx context.Context, projectID string) (a Alerts, revision uint64, err error) {
 	var document alertsDocument
-	revision, err = s.alerts.read(ctx, alertKeys+idKey(projectID), &document)
+	revision, err = s.alerts.Load(ctx, alertsKey(projectID), &document)
 	if errors.Is(err, ErrNotFound) {
 		return Alerts{}, 0, nil
 	}
@@ -163,15 +166,16 @@ func (s *Store) readAlerts(ctx context.Context, projectID string) (a Alerts, rev
 		return Alerts{}, 0, err
 	}
 	a = Alerts{Format: document.Format, MinSeverity: document.MinSeverity}
-	a.WebhookURL, err = s.keys.open(document.WebhookURL, webhookOwner(projectID))
+	a.WebhookURL, err = s.keys.open(document.WebhookURL, sealOwner(projectID))
 	if err != nil {
 		err = fmt.Errorf("alerts of project %s: %w", projectID, err)
 	}
 	return a, revision, err
 }
 
-// Alerts tells where the project's alerts go; the zero value where none were
-// set. ErrNoKey where the address was sealed with a key that was not given.
+// Alerts returns the alerts of the project with the name, or the zero value if
+// none are set. ErrNoKey means that the key that encrypted the address is not
+// among those of the store.
 func (s *Store) Alerts(ctx context.Context, project string) (Alerts, error) {
 	p, err := s.Project(ctx, project)
 	if err != nil {
@@ -180,77 +184,133 @@ func (s *Store) Alerts(ctx context.Context, project string) (Alerts, error) {
 	return s.alertsOf(ctx, p.ID)
 }
 
-// AlertsByID is Alerts for who knows the project by its ID, as rows and
-// messages name it; ErrNotFound where that project is gone.
+// AlertsByID returns the alerts of the project with the ID, as rows and messages
+// name it; ErrNotFound if that project was deleted.
 func (s *Store) AlertsByID(ctx context.Context, projectID string) (Alerts, error) {
-	alive, err := s.isAlive(ctx, projectID)
+	exists, err := s.Exists(ctx, projectID)
 	if err != nil {
 		return Alerts{}, err
 	}
-	if !alive {
+	if !exists {
 		return Alerts{}, fmt.Errorf("project %s: %w", projectID, ErrNotFound)
 	}
 	return s.alertsOf(ctx, projectID)
 }
 
 func (s *Store) alertsOf(ctx context.Context, projectID string) (Alerts, error) {
-	a, _, err := s.readAlerts(ctx, projectID)
+	a, _, err := s.loadAlerts(ctx, projectID)
 	if err != nil {
 		return Alerts{}, err
 	}
 	return a, nil
 }
 
-// ClearAlerts has the project send none, and forgets the address. Nothing
-// happens where none were set.
+// ClearAlerts deletes the project's alerts and their address. It does nothing if
+// none are set.
 func (s *Store) ClearAlerts(ctx context.Context, project string) error {
 	p, err := s.Project(ctx, project)
 	if err != nil {
 		return err
 	}
-	return s.alerts.clear(ctx, alertKeys+idKey(p.ID))
+	return s.clearAlerts(ctx, p.ID)
 }
 
-// ResealAlerts seals with the current key what older ones sealed, and tells of
-// how many projects that was. Once every process has the current key and this
-// succeeded, the old ones are needed no more.
-func (s *Store) ResealAlerts(ctx context.Context) (resealed int, err error) {
-	if s.keys.current == "" {
-		return 0, ErrNoKey
+func (s *Store) clearAlerts(ctx context.Context, projectID string) error {
+	_, err := s.alerts.Get(ctx, alertsKey(projectID))
+	if errors.Is(err, ErrNotFound) {
+		return nil // a deletion would leave a mark of its own
 	}
-	old := map[string]bool{} // by project ID
-	err = s.alerts.scan(ctx, alertKeys+"*", func(entry jetstream.KeyValueEntry) error {
+	if err != nil {
+		return err
+	}
+	return s.alerts.Delete(ctx, alertsKey(projectID), 0)
+}
+
+// AlertsRevision returns a number that grows with every change of any project's
+// alerts.
+func (s *Store) AlertsRevision(ctx context.Context) (uint64, error) {
+	return s.alerts.Revision(ctx)
+}
+
+// listAlerts calls each with the stored alerts of every project.
+func (s *Store) listAlerts(ctx context.Context, each func(kv.Entry, alertsDocument) error) error {
+	entries, err := s.alerts.List(ctx, alertsKeys+"*")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
 		var document alertsDocument
-		if err := json.Unmarshal(entry.Value(), &document); err != nil {
-			return fmt.Errorf("read %s: %w", entry.Key(), err)
+		if err := entry.Decode(&document); err != nil {
+			return err
 		}
-		if document.WebhookURL.Key != s.keys.current {
-			old[document.ProjectID] = true
+		if err := each(entry, document); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LogSeverities returns, for each project ID, the lowest severity of logs that
+// raises an alert. It has no entry for a project without an address or without
+// such a severity; it may have one for a project that was just deleted.
+func (s *Store) LogSeverities(ctx context.Context) (map[string]string, error) {
+	severities := map[string]string{}
+	err := s.listAlerts(ctx, func(_ kv.Entry, document alertsDocument) error {
+		if document.MinSeverity != "" && !document.WebhookURL.isEmpty() {
+			severities[document.ProjectID] = document.MinSeverity
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	var failed error
-	for projectID := range old {
-		if err := s.reseal(ctx, projectID); err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		resealed++
-	}
-	return resealed, failed
+	return severities, nil
 }
 
-func (s *Store) reseal(ctx context.Context, projectID string) error {
-	a, revision, err := s.readAlerts(ctx, projectID)
-	if err != nil || revision == 0 {
+// ResealAlerts encrypts with the current key every address that an older key
+// encrypted, and returns how many it was. When every process has the current
+// key and ResealAlerts has succeeded, the older keys are no longer needed. An
+// address whose key is missing leads to ErrNoKey and does not stop the others.
+func (s *Store) ResealAlerts(ctx context.Context) (resealed int, err error) {
+	var failed error
+	err = s.listAlerts(ctx, func(_ kv.Entry, document alertsDocument) error {
+		if document.WebhookURL.Key == s.keys.current {
+			return nil
+		}
+		a, revision, err := s.loadAlerts(ctx, document.ProjectID)
+		if err == nil && revision != 0 {
+			err = s.storeAlerts(ctx, document.ProjectID, a, revision)
+		}
+		switch {
+		case errors.Is(err, kv.ErrChanged): // another process has just encrypted it with its key
+		case err != nil:
+			failed = errors.Join(failed, err)
+		default:
+			resealed++
+		}
+		return nil
+	})
+	return resealed, errors.Join(err, failed)
+}
+
+// SweepAlerts deletes the alerts of projects that no longer exist, which a
+// deletion that was interrupted leaves behind, and returns how many it was.
+func (s *Store) SweepAlerts(ctx context.Context) (swept int, err error) {
+	exists, err := s.Survivors(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = s.listAlerts(ctx, func(entry kv.Entry, document alertsDocument) error {
+		found, err := exists(document.ProjectID)
+		if err != nil || found {
+			return err
+		}
+		err = s.alerts.Delete(ctx, entry.Key, entry.Revision)
+		if errors.Is(err, kv.ErrChanged) {
+			return nil
+		}
+		swept++
 		return err
-	}
-	err = s.writeAlerts(ctx, projectID, a, revision)
-	if errors.Is(err, errSwapped) {
-		return nil // somebody set them anew meanwhile
-	}
-	return err
+	})
+	return swept, err
 }

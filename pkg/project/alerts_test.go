@@ -9,8 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 // A webhook's address with a canary where its secret is.
@@ -19,14 +20,21 @@ const (
 	webhookCanary = "canary-5e3f0c"
 )
 
-func newKey(fill byte) Secret {
-	return NewSecret(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{fill}, keyBytes)))
+func newKey(fill byte) secret.Value {
+	return secret.New(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{fill}, keyBytes)))
 }
 
 // sealingStore is a store of its own with a key.
 func sealingStore(t testing.TB) *Store {
 	t.Helper()
-	return connectWith(t, startNATS(t, t.TempDir()).URL(), StoreConfig{Key: newKey(1)})
+	return connectWith(t, startNATS(t, t.TempDir()).URL(), Config{Key: newKey(1)})
+}
+
+// setAlerts replaces a project's alerts.
+func setAlerts(t testing.TB, store *Store, name string, a Alerts) error {
+	t.Helper()
+	_, err := store.ChangeAlerts(t.Context(), name, func(current *Alerts) { *current = a })
+	return err
 }
 
 func TestAlertsAreKeptUntilTheyAreCleared(t *testing.T) {
@@ -39,7 +47,7 @@ func TestAlertsAreKeptUntilTheyAreCleared(t *testing.T) {
 	if a, err := store.Alerts(t.Context(), "my.shop"); err != nil || a.WebhookURL.IsSet() {
 		t.Errorf("before any were set: %+v: %v", a, err)
 	}
-	if err := store.SetAlerts(t.Context(), "my.shop", Alerts{NewSecret(webhook), "", "WARN"}); err != nil {
+	if err := setAlerts(t, store, "my.shop", Alerts{secret.New(webhook), "", "WARN"}); err != nil {
 		t.Fatal(err)
 	}
 	want := RedactedAlerts{"hooks.example.org", "WXYZ", "auto", "warn"}
@@ -72,7 +80,7 @@ func TestAlertsOfNoProjectAreNotFound(t *testing.T) {
 	_, err := store.Alerts(t.Context(), "missing")
 	_, byID := store.AlertsByID(t.Context(), "missing~00000000")
 	_, noID := store.AlertsByID(t.Context(), "*")
-	set := store.SetAlerts(t.Context(), "missing", Alerts{WebhookURL: NewSecret(webhook)})
+	set := setAlerts(t, store, "missing", Alerts{WebhookURL: secret.New(webhook)})
 	for _, err := range []error{err, byID, noID, set, store.ClearAlerts(t.Context(), "missing")} {
 		if !errors.Is(err, ErrNotFound) {
 			t.Error(err)
@@ -86,7 +94,7 @@ func TestAlertsChangedAtOnceAreAllApplied(t *testing.T) {
 	if _, err := store.CreateProject(t.Context(), "demo"); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.SetAlerts(t.Context(), "demo", Alerts{WebhookURL: NewSecret("https://h/")}); err != nil {
+	if err := setAlerts(t, store, "demo", Alerts{WebhookURL: secret.New("https://h/")}); err != nil {
 		t.Fatal(err)
 	}
 	var callers sync.WaitGroup
@@ -94,7 +102,7 @@ func TestAlertsChangedAtOnceAreAllApplied(t *testing.T) {
 	for range many {
 		callers.Go(func() {
 			_, err := store.ChangeAlerts(t.Context(), "demo", func(a *Alerts) {
-				a.WebhookURL = NewSecret(a.WebhookURL.Reveal() + "x")
+				a.WebhookURL = secret.New(a.WebhookURL.Reveal() + "x")
 			})
 			if err != nil {
 				t.Error(err)
@@ -112,11 +120,11 @@ func TestWebhookAddressIsNowhereInTheRecord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server := startNATS(t, dir)
-	store := connectWith(t, server.URL(), StoreConfig{Key: newKey(1)})
+	store := connectWith(t, server.URL(), Config{Key: newKey(1)})
 	if _, err := store.CreateProject(t.Context(), "demo"); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.SetAlerts(t.Context(), "demo", Alerts{WebhookURL: NewSecret(webhook)}); err != nil {
+	if err := setAlerts(t, store, "demo", Alerts{WebhookURL: secret.New(webhook)}); err != nil {
 		t.Fatal(err)
 	}
 	stopNATS(t, server)
@@ -148,7 +156,7 @@ func TestSealedAddressOpensForItsOwnProjectOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if name == "mine" {
-			err = store.SetAlerts(t.Context(), name, Alerts{WebhookURL: NewSecret(webhook)})
+			err = setAlerts(t, store, name, Alerts{WebhookURL: secret.New(webhook)})
 		} else { // a document that somebody copied
 			err = copyAlerts(t, store, "mine", p.ID)
 		}
@@ -159,7 +167,7 @@ func TestSealedAddressOpensForItsOwnProjectOnly(t *testing.T) {
 	if _, err := store.Alerts(t.Context(), "theirs"); !errors.Is(err, ErrNoKey) || strings.Contains(err.Error(), webhookCanary) {
 		t.Errorf("another project's address: %v", err)
 	}
-	if err := store.SetAlerts(t.Context(), "theirs", Alerts{WebhookURL: NewSecret(webhook)}); err != nil {
+	if err := setAlerts(t, store, "theirs", Alerts{WebhookURL: secret.New(webhook)}); err != nil {
 		t.Errorf("set anew: %v", err)
 	}
 }
@@ -171,28 +179,28 @@ func copyAlerts(t *testing.T, store *Store, from, to string) error {
 		return err
 	}
 	var document alertsDocument
-	if _, err := store.alerts.read(t.Context(), alertKeys+idKey(p.ID), &document); err != nil {
+	if _, err := store.alerts.Load(t.Context(), alertsKey(p.ID), &document); err != nil {
 		return err
 	}
-	_, err = store.alerts.create(t.Context(), alertKeys+idKey(to), document)
+	_, err = store.alerts.Create(t.Context(), alertsKey(to), document)
 	return err
 }
 
 func TestAlertsNeedTheKey(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t, t.TempDir())
-	first := connectWith(t, server.URL(), StoreConfig{Key: newKey(1)})
+	first := connectWith(t, server.URL(), Config{Key: newKey(1)})
 	if _, err := first.CreateProject(t.Context(), "demo"); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.SetAlerts(t.Context(), "demo", Alerts{WebhookURL: NewSecret(webhook)}); err != nil {
+	if err := setAlerts(t, first, "demo", Alerts{WebhookURL: secret.New(webhook)}); err != nil {
 		t.Fatal(err)
 	}
 	keyless := connect(t, server.URL())
 	_, alertsErr := keyless.Alerts(t.Context(), "demo")
 	_, resealErr := keyless.ResealAlerts(t.Context())
-	setErr := keyless.SetAlerts(t.Context(), "demo", Alerts{WebhookURL: NewSecret(webhook)})
-	other := connectWith(t, server.URL(), StoreConfig{Key: newKey(2)})
+	setErr := setAlerts(t, keyless, "demo", Alerts{WebhookURL: secret.New(webhook)})
+	other := connectWith(t, server.URL(), Config{Key: newKey(2)})
 	_, otherErr := other.Alerts(t.Context(), "demo")
 	_, otherResealErr := other.ResealAlerts(t.Context())
 	for _, err := range []error{alertsErr, resealErr, setErr, otherErr, otherResealErr} {
@@ -200,7 +208,7 @@ func TestAlertsNeedTheKey(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := other.SetAlerts(t.Context(), "demo", Alerts{WebhookURL: NewSecret(webhook)}); err != nil {
+	if err := setAlerts(t, other, "demo", Alerts{WebhookURL: secret.New(webhook)}); err != nil {
 		t.Errorf("what a lost key sealed cannot be replaced: %v", err)
 	}
 }
@@ -208,22 +216,22 @@ func TestAlertsNeedTheKey(t *testing.T) {
 func TestKeyCanBeChanged(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t, t.TempDir())
-	old := connectWith(t, server.URL(), StoreConfig{Key: newKey(1)})
+	old := connectWith(t, server.URL(), Config{Key: newKey(1)})
 	for _, name := range []string{"a", "b"} {
 		if _, err := old.CreateProject(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		if err := old.SetAlerts(t.Context(), name, Alerts{WebhookURL: NewSecret(webhook + name)}); err != nil {
+		if err := setAlerts(t, old, name, Alerts{WebhookURL: secret.New(webhook + name)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	both := connectWith(t, server.URL(), StoreConfig{Key: newKey(2), OldKeys: []Secret{newKey(1)}})
+	both := connectWith(t, server.URL(), Config{Key: newKey(2), OldKeys: []secret.Value{newKey(1)}})
 	for _, want := range []int{2, 0} {
 		if n, err := both.ResealAlerts(t.Context()); err != nil || n != want {
 			t.Errorf("resealed %d, want %d: %v", n, want, err)
 		}
 	}
-	fresh := connectWith(t, server.URL(), StoreConfig{Key: newKey(2)})
+	fresh := connectWith(t, server.URL(), Config{Key: newKey(2)})
 	for _, name := range []string{"a", "b"} {
 		if a, err := fresh.Alerts(t.Context(), name); err != nil || a.WebhookURL.Reveal() != webhook+name {
 			t.Errorf("%s: %v", name, err)
@@ -240,7 +248,7 @@ func TestAlertsAreRefusedByFieldWithoutTheAddress(t *testing.T) {
 		"https://host/" + canary + "\n", "https://h\u00f6st/" + canary, "https://host:0/" + canary, "https://host:65536/" + canary,
 		"https://host:x/" + canary, "https://host/%zz" + canary, "https://host/" + strings.Repeat(canary, 200), "javascript:" + canary,
 	} {
-		a := Alerts{WebhookURL: NewSecret(address)}
+		a := Alerts{WebhookURL: secret.New(address)}
 		var invalid *InvalidError
 		err := a.Validate()
 		if !errors.As(err, &invalid) || invalid.Field != "webhook_url" || strings.Contains(err.Error(), canary) {
@@ -248,8 +256,8 @@ func TestAlertsAreRefusedByFieldWithoutTheAddress(t *testing.T) {
 		}
 	}
 	for field, a := range map[string]Alerts{
-		"format":       {NewSecret(webhook), "irc", ""},
-		"min_severity": {NewSecret(webhook), "slack", "loud"},
+		"format":       {secret.New(webhook), "irc", ""},
+		"min_severity": {secret.New(webhook), "slack", "loud"},
 	} {
 		var invalid *InvalidError
 		if err := a.Validate(); !errors.As(err, &invalid) || invalid.Field != field {
@@ -257,12 +265,12 @@ func TestAlertsAreRefusedByFieldWithoutTheAddress(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"http://10.0.0.1:8080", "https://[::1]:443/x?token=%20", "HTTPS://Host/"} {
-		if fault := urlFault(address); fault != "" {
+		if fault := checkWebhookURL(address); fault != "" {
 			t.Errorf("%s: %s", address, fault)
 		}
 	}
 	for _, format := range AlertFormats() {
-		if err := (&Alerts{NewSecret(webhook), format, "f"}).Validate(); err != nil {
+		if err := (&Alerts{secret.New(webhook), format, "f"}).Validate(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -273,7 +281,7 @@ func FuzzWebhookAddress(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, address string) {
-		a := Alerts{WebhookURL: NewSecret(address)}
+		a := Alerts{WebhookURL: secret.New(address)}
 		err := a.Validate()
 		shown := a.Redacted()
 		if err != nil {
@@ -288,7 +296,7 @@ func FuzzWebhookAddress(f *testing.F) {
 		if shown.Host == "" || len(shown.Last4) != 4 || !strings.HasSuffix(address, shown.Last4) || !strings.Contains(address, shown.Host) {
 			t.Fatalf("%q is shown as %+v", address, shown)
 		}
-		if strings.ContainsFunc(shown.Host+shown.Last4, isControl) {
+		if strings.ContainsFunc(shown.Host+shown.Last4, unicode.IsControl) {
 			t.Fatalf("control characters in %+v", shown)
 		}
 	})
@@ -299,7 +307,7 @@ func TestKeyIsReadInEveryBase64(t *testing.T) {
 	value := bytes.Repeat([]byte{0xfb, 0xff}, keyBytes/2)
 	var ids []string
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
-		id, _, err := openKey(NewSecret(" " + encoding.EncodeToString(value) + "\n"))
+		id, _, err := decodeKey(secret.New(" " + encoding.EncodeToString(value) + "\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,11 +316,11 @@ func TestKeyIsReadInEveryBase64(t *testing.T) {
 	if strings.Join(ids, "") != strings.Repeat(ids[0], 4) {
 		t.Errorf("IDs %q", ids)
 	}
-	if id, _, _ := openKey(newKey(1)); id == ids[0] {
+	if id, _, _ := decodeKey(newKey(1)); id == ids[0] {
 		t.Error("two keys have one ID")
 	}
 	for _, text := range []string{"", "x", newKey(1).Reveal()[2:], newKey(1).Reveal() + "AAAA", strings.Repeat("*", 44)} {
-		if _, _, err := openKey(NewSecret(text)); !errors.Is(err, errBadKey) || text != "" && strings.Contains(err.Error(), text) {
+		if _, _, err := decodeKey(secret.New(text)); !errors.Is(err, errBadKey) || text != "" && strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -321,7 +329,7 @@ func TestKeyIsReadInEveryBase64(t *testing.T) {
 func TestKeyFileIsMadeOnceByOneOfMany(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "deep", "secret.key")
-	keys := make([]Secret, 20)
+	keys := make([]secret.Value, 20)
 	var callers sync.WaitGroup
 	for i := range keys {
 		callers.Go(func() {
@@ -337,7 +345,7 @@ func TestKeyFileIsMadeOnceByOneOfMany(t *testing.T) {
 			t.Error("two callers have two keys")
 		}
 	}
-	if err := (&StoreConfig{Key: keys[0]}).Validate(); err != nil {
+	if err := (&Config{Key: keys[0]}).Validate(); err != nil {
 		t.Error(err)
 	}
 	info, err := os.Stat(path)
@@ -378,23 +386,20 @@ func TestKeyFileThatIsOfNoUseIsRefused(t *testing.T) {
 func TestAlertsDoNotWakeTheWatchersOfTokens(t *testing.T) {
 	t.Parallel()
 	store := sealingStore(t)
-	token, _ := newToken(t, store, "demo")
-	before, err := store.projects.last(t.Context())
+	if _, err := store.CreateProject(t.Context(), "demo"); err != nil {
+		t.Fatal(err)
+	}
+	before, err := store.projects.Revision(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.SetAlerts(t.Context(), "demo", Alerts{WebhookURL: NewSecret(webhook)}); err != nil {
+	if err := setAlerts(t, store, "demo", Alerts{WebhookURL: secret.New(webhook)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.RecordUses(t.Context(), []Use{{token.ProjectID, token.ID, now()}}); err != nil {
-		t.Fatal(err)
-	}
-	if after, err := store.projects.last(t.Context()); err != nil || after != before {
+	if after, err := store.projects.Revision(t.Context()); err != nil || after != before {
 		t.Errorf("revision %d, before %d: %v", after, before, err)
 	}
-	alerts := 0
-	err = store.alerts.scan(t.Context(), ">", func(jetstream.KeyValueEntry) error { alerts++; return nil })
-	if err != nil || alerts != 1 {
-		t.Errorf("%d alerts in their bucket: %v", alerts, err)
+	if alerts, err := store.alerts.List(t.Context()); err != nil || len(alerts) != 1 {
+		t.Errorf("%d alerts in their bucket: %v", len(alerts), err)
 	}
 }

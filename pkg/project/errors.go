@@ -2,36 +2,24 @@ package project
 
 import (
 	"errors"
-	"fmt"
+
+	"github.com/logboom/logboom/pkg/kv"
 )
 
-// What callers branch on.
+// Errors that callers branch on. Packages token and people return them too.
 var (
-	ErrNotFound     = errors.New("not found")
-	ErrNameTaken    = errors.New("name is taken")
-	ErrTokenTaken   = errors.New("token is in use elsewhere")
-	ErrMalformed    = errors.New("malformed")     // refused by its form, without a look-up
-	ErrUnknownToken = errors.New("unknown token") // never made, or revoked: nobody can tell which
-	ErrUnknownKey   = errors.New("unknown API key")
-	ErrCredentials  = errors.New("wrong e-mail address or password")
-	ErrClosed       = errors.New("the first admin was made already")
-	ErrLastAdmin    = errors.New("the last admin must stay one: make another first")
-	ErrFull         = errors.New("there is room for no more: delete one that is not used")
-	ErrNoKey        = errors.New("LOGBOOM_SECRET_KEY is missing, or not the one that it was sealed with")
-	ErrBusy         = errors.New("too many passwords are looked at")
-	ErrUnavailable  = errors.New("the system of record does not answer")
+	ErrNotFound    = kv.ErrNotFound
+	ErrUnavailable = kv.ErrUnavailable
+	ErrNameTaken   = errors.New("name is taken")
+	ErrFull        = errors.New("no more can be created: delete one that is not used")
+	ErrNoKey       = errors.New("LOGBOOM_SECRET_KEY is missing, or is not the key that encrypted this")
 )
 
-// InvalidError says which field of what somebody gave is wrong, and how.
+// InvalidError names the field that a caller filled in wrongly and says what is
+// allowed there.
 type InvalidError struct {
 	Field  string // as the JSON API or the configuration names it: name, webhook_url, Defaults.rate
 	Reason string // what is allowed
 }
 
 func (e *InvalidError) Error() string { return e.Field + ": " + e.Reason }
-
-// unavailable wraps an engine's error so that callers see ErrUnavailable and
-// logs see the cause.
-func unavailable(doing string, err error) error {
-	return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
-}

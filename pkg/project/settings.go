@@ -6,37 +6,37 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// Settings are what an operator may change about a project. A document of the
-// record from before a setting was there reads as the setting's default.
+// Settings are what an operator may change about a project. A setting that is
+// missing in a stored document, because the document is older, has its default.
 type Settings struct {
-	// RetentionDays is how long what was sent is kept, 1 to 3650.
+	// RetentionDays is how long records are kept, 1 to 3650.
 	RetentionDays uint16 `json:"retention_days"`
 
 	// The quotas: records a second, records a day, bytes a calendar month. Nil
-	// means the installation's default (see StoreConfig.Defaults), 0 unlimited.
+	// means the installation's default (see Config.Defaults), 0 unlimited.
 	Rate         *int64 `json:"rate"`
 	DailyRecords *int64 `json:"daily_records"`
 	MonthlyBytes *int64 `json:"monthly_bytes"`
 
-	// OnQuota is what container logs beyond a quota meet: OnQuotaDrop (the
-	// default, also where it is empty) or OnQuotaRefuse.
+	// OnQuota says what happens to container logs beyond a quota: OnQuotaDrop
+	// (the default, also if it is empty) or OnQuotaRefuse.
 	OnQuota string `json:"on_quota"`
 
-	// StderrAs is the severity, such as "error", of lines of a container's
-	// stderr that name none. Empty, the default, leaves them without.
+	// StderrAs is the severity, such as "error", of those lines of a container's
+	// stderr that name none. If it is empty, the default, they have none.
 	StderrAs string `json:"stderr_as"`
 }
 
-// What OnQuota may be.
+// The values of OnQuota.
 const (
-	OnQuotaDrop   = "drop"   // answered like the others, dropped and counted
-	OnQuotaRefuse = "refuse" // refused, to be sent again
+	OnQuotaDrop   = "drop"   // accept the request, drop the records and count them
+	OnQuotaRefuse = "refuse" // refuse the request, so that the client sends it again
 )
 
 const maxRetentionDays = 3650
 
-// Validate names the first setting that is out of range, and spells the others
-// as they are kept: defaults filled in, severities in lower case.
+// Validate names the first setting that is out of range. It fills in defaults
+// and puts severities in lower case.
 func (s *Settings) Validate() error {
 	if s.RetentionDays < 1 || s.RetentionDays > maxRetentionDays {
 		return &InvalidError{"retention_days", "must be 1 to 3650"}
@@ -55,9 +55,9 @@ func (s *Settings) Validate() error {
 	return nil
 }
 
-// fill spells the settings as Validate leaves them, whatever a document says.
-// The words are the program's own and not the document's, so that a hundred
-// thousand remembered tokens do not each keep a copy.
+// fill fills in the defaults of settings that an older document lacks. It
+// replaces the document's words by constants, so that 100,000 cached tokens do
+// not each hold a copy.
 func (s *Settings) fill() {
 	if s.OnQuota == OnQuotaRefuse {
 		s.OnQuota = OnQuotaRefuse
@@ -67,14 +67,14 @@ func (s *Settings) fill() {
 	s.StderrAs = strings.ToLower(s.StderrAs)
 }
 
-// Quotas are limits with nothing left open: 0 means unlimited.
+// Quotas are a project's limits; 0 means unlimited.
 type Quotas struct {
 	Rate         int64 // records a second
 	DailyRecords int64
 	MonthlyBytes int64
 }
 
-// Quotas resolves the settings' quotas against the installation's defaults.
+// Quotas returns the settings' quotas, with defaults for those that are nil.
 func (s *Settings) Quotas(defaults Quotas) Quotas {
 	return Quotas{
 		Rate:         valueOr(s.Rate, defaults.Rate),
@@ -83,21 +83,21 @@ func (s *Settings) Quotas(defaults Quotas) Quotas {
 	}
 }
 
-func valueOr(value *int64, otherwise int64) int64 {
+func valueOr(value *int64, fallback int64) int64 {
 	if value == nil {
-		return otherwise
+		return fallback
 	}
 	return *value
 }
 
-// The bounds of quotas. What lies beyond is better said by 0; the larger one is
-// the last whole number that every JSON reader and Lua script keeps exactly.
+// The bounds of quotas. Above them, 0 (unlimited) says the same. maxQuota is the
+// largest integer that every JSON reader and Lua script represents exactly.
 const (
 	maxRate  = 1_000_000_000
 	maxQuota = 1<<53 - 1
 )
 
-// check names the first quota that is out of range, after the prefix.
+// check names the first quota that is out of range. Its name begins with prefix.
 func (q *Quotas) check(prefix string) error {
 	switch {
 	case q.Rate < 0 || q.Rate > maxRate:
@@ -110,7 +110,7 @@ func (q *Quotas) check(prefix string) error {
 	return nil
 }
 
-// checkSeverity refuses what is neither empty nor a severity.
+// checkSeverity returns an InvalidError unless text is empty or a severity.
 func checkSeverity(field, text string) error {
 	if text != "" && record.SeverityNumber(text) == 0 {
 		return &InvalidError{field, "must be empty or a severity such as debug, info, warn, error or fatal"}

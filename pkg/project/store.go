@@ -2,7 +2,6 @@ package project
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,101 +9,63 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/kv"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
-// StoreConfig says how the buckets are made and what new projects begin with.
-type StoreConfig struct {
-	// Replicas of the buckets: 1, or 3 in a cluster. It counts when a bucket is
-	// made; later, nats stream edit changes it. Default 1.
+// Config says how the buckets are created and what projects begin with.
+type Config struct {
+	// Replicas of the buckets: 1 to 5. They count when a bucket is created;
+	// later, nats stream edit changes them. Default 1.
 	Replicas int
 
-	// RetentionDays of new projects, 1 to 3650. Default 30.
-	RetentionDays uint16
-
 	// Defaults are the quotas of projects whose settings name none. They are
-	// not kept in the record: a process that starts with others goes by those.
-	// The zero value limits nothing.
+	// not stored: a process that starts with others uses those. The zero value
+	// limits nothing.
 	Defaults Quotas
 
-	// Key seals what the record must not show, the addresses of webhooks: 32
-	// bytes in base64. Without one no alerts can be set. See LoadOrCreateKey.
-	Key Secret
+	// Key encrypts the addresses of webhooks: 32 bytes in base64. Without it no
+	// alerts can be set. See LoadOrCreateKey.
+	Key secret.Value
 
-	// OldKeys open what was sealed before Key was changed. They are needed until
-	// every process has the new one and ResealAlerts has run.
-	OldKeys []Secret
-
-	// MaxBytes bounds each of the two large buckets; a token takes 520 bytes
-	// (measured). Two small ones get a quarter of it each. Default 64 MiB.
-	MaxBytes int64
+	// OldKeys decrypt what was encrypted before Key was changed. They are needed
+	// until every process has the new key and ResealAlerts has succeeded.
+	OldKeys []secret.Value
 }
 
 // Validate fills in defaults and names the first field that is out of range.
-func (c *StoreConfig) Validate() error {
-	if c.Replicas == 0 {
-		c.Replicas = 1
-	}
-	if c.RetentionDays == 0 {
-		c.RetentionDays = 30
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = 64 << 20
-	}
-	if c.Replicas < 1 || c.Replicas > 5 {
+func (c *Config) Validate() error {
+	c.Replicas = max(c.Replicas, 1)
+	if c.Replicas > 5 {
 		return &InvalidError{"Replicas", "must be 1 to 5"}
 	}
-	if c.MaxBytes < 1<<20 {
-		return &InvalidError{"MaxBytes", "must be 1 MiB or more"}
-	}
-	if err := c.Defaults.check("Defaults."); err != nil {
-		return err
-	}
-	if _, err := newKeyring(c.Key, c.OldKeys); err != nil {
-		return err
-	}
-	return (&Settings{RetentionDays: c.RetentionDays}).Validate()
+	return c.Defaults.check("Defaults.")
 }
 
-// Store is the system of record. It holds no state of its own beyond the
-// buckets and may be used from many goroutines and processes at once.
-//
-// Bucket PROJECTS has the keys project.<name> and token.<id>, in one bucket so
-// that one watch sees their changes in one order, and own.<project ID>.<id>,
-// which lists a project's tokens (tokenlist.go). Bucket USERS has user.<id>,
-// key.<id>, first-admin and bootstrap, and bucket ALERTS alerts.<project ID>:
-// ingest need not be allowed to read either. Bucket USES has used.<project ID>,
-// which nobody would miss.
+const defaultRetentionDays = 30
+
+// The bounds of the buckets, and how many revisions of a key are kept: a few of
+// a project, for operators, and one of an alert, so that no old address stays.
+const (
+	projectsBytes   = 64 << 20 // a token takes 520 bytes (measured)
+	projectsHistory = 5
+	alertsBytes     = 16 << 20
+)
+
+// Store reads and changes projects and their alerts. All methods may be called
+// at once, in any number of processes. Their errors wrap ErrUnavailable where
+// the bucket does not answer.
 type Store struct {
-	projects  *bucket
-	users     *bucket
-	alerts    *bucket
-	uses      *bucket
-	passwords *passwords
-	keys      *keyring
-	settings  Settings // of new projects
-	defaults  Quotas
-
-	maxTokens, maxKeys int // of a project, and of all; less in tests
+	projects *kv.Bucket
+	alerts   *kv.Bucket
+	keys     *keyring
+	defaults Quotas
 }
 
-// The most that one project has of tokens, and the installation of API keys.
-const (
-	maxTokens  = 1000
-	maxAPIKeys = 1000
-)
-
-// How many revisions of a key are kept: some of what an operator may want to
-// look up, and none of an old password's hash.
-const (
-	projectHistory = 5
-	userHistory    = 1
-	sideHistory    = 1 // and none of an old address
-	sideShare      = 4 // the small buckets' part of MaxBytes
-)
-
-// Open makes the buckets where they are missing and checks them where they are
-// there; any number of processes may do so at once.
-func Open(ctx context.Context, js jetstream.JetStream, config StoreConfig) (*Store, error) {
+// Open opens the buckets and creates those that are missing. Any number of
+// processes may do so at once.
+func Open(ctx context.Context, js jetstream.JetStream, config Config) (*Store, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -112,67 +73,33 @@ func Open(ctx context.Context, js jetstream.JetStream, config StoreConfig) (*Sto
 	if err != nil {
 		return nil, err
 	}
-	settings := Settings{RetentionDays: config.RetentionDays}
-	settings.fill()
-	s := &Store{
-		passwords: newPasswords(),
-		keys:      keys,
-		settings:  settings,
-		defaults:  config.Defaults,
-		maxTokens: maxTokens,
-		maxKeys:   maxAPIKeys,
+	s := &Store{keys: keys, defaults: config.Defaults}
+	s.projects, err = kv.Open(ctx, js, kv.Config{Name: "PROJECTS", History: projectsHistory, MaxBytes: projectsBytes, Replicas: config.Replicas})
+	if err != nil {
+		return nil, err
 	}
-	for _, b := range []struct {
-		name     string
-		history  int64
-		maxBytes int64
-		bucket   **bucket
-	}{
-		{"PROJECTS", projectHistory, config.MaxBytes, &s.projects},
-		{"USERS", userHistory, config.MaxBytes, &s.users},
-		{"ALERTS", sideHistory, config.MaxBytes / sideShare, &s.alerts},
-		{"USES", sideHistory, config.MaxBytes / sideShare, &s.uses},
-	} {
-		if *b.bucket, err = openBucket(ctx, js, b.name, b.history, b.maxBytes, config.Replicas); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	s.alerts, err = kv.Open(ctx, js, kv.Config{Name: "ALERTS", History: 1, MaxBytes: alertsBytes, Replicas: config.Replicas})
+	return s, err
 }
 
-// projectKey spells the name as a key: a key's dots may neither be doubled nor
-// stand at an end, and "=" is in no name.
-func projectKey(name string) string {
-	return projectKeys + strings.ReplaceAll(name, ".", "=")
-}
+// Bucket returns the bucket PROJECTS. Package token stores tokens in it too, so
+// that one watch shows the changes of tokens and projects in order.
+func (s *Store) Bucket() *kv.Bucket { return s.projects }
 
-// projectName is the inverse of projectKey.
-func projectName(key string) string {
-	return strings.ReplaceAll(strings.TrimPrefix(key, projectKeys), "=", ".")
-}
+// Defaults returns the quotas of projects whose settings name none.
+func (s *Store) Defaults() Quotas { return s.defaults }
 
-const projectKeys = "project."
-
-// idKey spells a project's ID as a part of a key, and keyID reads it: "/" is in
-// no ID, and "~" in no key.
-func idKey(projectID string) string {
-	return strings.NewReplacer(".", "=", "~", "/").Replace(projectID)
-}
-
-func keyID(key string) string {
-	return strings.NewReplacer("=", ".", "/", "~").Replace(key)
-}
-
-// CreateProject makes a project. ErrNameTaken where there is one of the name;
-// of several callers at once exactly one makes it.
+// CreateProject creates a project with the default settings. ErrNameTaken means
+// that there is one with the name; of several callers at once one succeeds.
 func (s *Store) CreateProject(ctx context.Context, name string) (Project, error) {
 	if err := CheckName(name); err != nil {
 		return Project{}, err
 	}
-	at := now()
-	p := Project{ID: newID(name), Name: name, Created: at, Changed: at, Settings: s.settings}
-	_, err := s.projects.create(ctx, projectKey(name), p)
-	if errors.Is(err, errExists) {
+	now := time.Now().UTC()
+	p := Project{ID: newID(name), Name: name, Created: now, Changed: now, Settings: Settings{RetentionDays: defaultRetentionDays}}
+	p.Settings.fill()
+	_, err := s.projects.Create(ctx, nameKey(name), p)
+	if errors.Is(err, kv.ErrExists) {
 		return Project{}, fmt.Errorf("project %s: %w", name, ErrNameTaken)
 	}
 	if err != nil {
@@ -181,20 +108,17 @@ func (s *Store) CreateProject(ctx context.Context, name string) (Project, error)
 	return p, nil
 }
 
-// now is the time as the record keeps it.
-func now() time.Time { return time.Now().UTC() }
-
-// Project finds a project by its name; ErrNotFound where there is none.
+// Project returns the project with the name, or ErrNotFound.
 func (s *Store) Project(ctx context.Context, name string) (Project, error) {
-	p, _, err := s.project(ctx, name)
+	p, _, err := s.load(ctx, name)
 	return p, err
 }
 
-func (s *Store) project(ctx context.Context, name string) (p Project, revision uint64, err error) {
+func (s *Store) load(ctx context.Context, name string) (p Project, revision uint64, err error) {
 	if CheckName(name) != nil {
-		return p, 0, fmt.Errorf("project: %w", ErrNotFound) // no such name can exist, and it could be no key
+		return p, 0, fmt.Errorf("project: %w", ErrNotFound) // such a name may not be a valid key either
 	}
-	revision, err = s.projects.read(ctx, projectKey(name), &p)
+	revision, err = s.projects.Load(ctx, nameKey(name), &p)
 	if errors.Is(err, ErrNotFound) {
 		return p, 0, fmt.Errorf("project %s: %w", name, ErrNotFound)
 	}
@@ -202,98 +126,110 @@ func (s *Store) project(ctx context.Context, name string) (p Project, revision u
 	return p, revision, err
 }
 
-// maxProjectPage bounds one answer of Projects.
-const maxProjectPage = 1000
+// Exists reports whether there is a project with the ID.
+func (s *Store) Exists(ctx context.Context, projectID string) (bool, error) {
+	end := max(strings.LastIndexByte(projectID, '~'), 0)
+	p, err := s.Project(ctx, projectID[:end])
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && p.ID == projectID, err
+}
+
+// maxPage bounds one answer of Projects.
+const maxPage = 1000
 
 // Projects lists the projects whose names sort after the one given, by name, at
-// most limit of them (1 to 1000; 0 means 1000). The last name of a full page is
-// where the next page begins.
+// most limit of them (1 to 1000; 0 means 1000). The next page begins after the
+// last name of a full page.
 func (s *Store) Projects(ctx context.Context, after string, limit int) ([]Project, error) {
-	if limit <= 0 || limit > maxProjectPage {
-		limit = maxProjectPage
+	if limit <= 0 || limit > maxPage {
+		limit = maxPage
 	}
-	found := map[string]Project{}
-	err := s.projects.scan(ctx, projectKeys+"*", func(entry jetstream.KeyValueEntry) error {
-		name := projectName(entry.Key())
-		if name <= after {
-			return nil
-		}
-		var p Project
-		if err := json.Unmarshal(entry.Value(), &p); err != nil {
-			return fmt.Errorf("read %s: %w", entry.Key(), err)
-		}
-		p.Settings.fill()
-		found[name] = p
-		return nil
-	})
+	entries, err := s.projects.List(ctx, projectKeys+"*")
 	if err != nil {
 		return nil, err
 	}
-	list := sorted(found, func(a, b Project) int { return strings.Compare(a.Name, b.Name) })
+	var list []Project
+	for _, entry := range entries {
+		if name, _ := NameInKey(entry.Key); name <= after {
+			continue
+		}
+		var p Project
+		if err := entry.Decode(&p); err != nil {
+			return nil, err
+		}
+		p.Settings.fill()
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b Project) int { return strings.Compare(a.Name, b.Name) })
 	return list[:min(limit, len(list))], nil
 }
 
-func sorted[K comparable, V any](found map[K]V, compare func(a, b V) int) []V {
-	list := make([]V, 0, len(found))
-	for _, v := range found {
-		list = append(list, v)
-	}
-	slices.SortFunc(list, compare)
-	return list
-}
-
-// changeAttempts bounds how often a change starts over because somebody else's
-// came first.
-const changeAttempts = 10
-
-// ChangeSettings applies change to the project's settings, whatever others
-// change at the same time: change may be called more than once.
+// ChangeSettings applies change to the project's settings. It calls change
+// again if another caller changes the project at the same time.
 func (s *Store) ChangeSettings(ctx context.Context, name string, change func(*Settings)) (Project, error) {
-	for range changeAttempts {
-		p, revision, err := s.project(ctx, name)
-		if err != nil {
-			return Project{}, err
+	var p Project
+	err := kv.Retry("project "+name, func() error {
+		var revision uint64
+		var err error
+		if p, revision, err = s.load(ctx, name); err != nil {
+			return err
 		}
 		change(&p.Settings)
-		p.Changed = now()
+		p.Changed = time.Now().UTC()
 		if err := p.Settings.Validate(); err != nil {
-			return Project{}, err
+			return err
 		}
-		_, err = s.projects.swap(ctx, projectKey(name), p, revision)
-		if !errors.Is(err, errSwapped) {
-			return p, err
-		}
+		_, err = s.projects.Update(ctx, nameKey(name), p, revision)
+		return err
+	})
+	if err != nil {
+		return Project{}, err
 	}
-	return Project{}, fmt.Errorf("project %s: %w: others change it without pause", name, ErrUnavailable)
+	return p, nil
 }
 
-// DeleteProject deletes the project, and its tokens with it at once: a token
-// counts only while its project is there under the same ID. Alerts and what is
-// known of the tokens' use go too. It returns what was deleted, whose ID is what
-// its data is to be removed by.
+// DeleteProject deletes the project and its alerts and returns what it deleted.
+// Its tokens are refused at once, since a token counts only while its project
+// exists; token.Store.DeleteProject removes them from the bucket.
 func (s *Store) DeleteProject(ctx context.Context, name string) (Project, error) {
-	for range changeAttempts {
-		p, revision, err := s.project(ctx, name)
-		if err != nil {
-			return Project{}, err
+	var p Project
+	err := kv.Retry("project "+name, func() error {
+		var revision uint64
+		var err error
+		if p, revision, err = s.load(ctx, name); err != nil {
+			return err
 		}
-		err = s.projects.remove(ctx, projectKey(name), revision)
-		if errors.Is(err, errSwapped) {
-			continue
-		}
-		if err != nil {
-			return Project{}, err
-		}
-		s.tidyUp(ctx, p.ID)
-		return p, nil
+		return s.projects.Delete(ctx, nameKey(name), revision)
+	})
+	if err != nil {
+		return Project{}, err
 	}
-	return Project{}, fmt.Errorf("project %s: %w: others change it without pause", name, ErrUnavailable)
+	_ = s.clearAlerts(ctx, p.ID) // if it fails, SweepAlerts deletes them
+	return p, nil
 }
 
-// tidyUp clears away what belonged to a project that is gone. Its errors are of
-// no interest: what it leaves behind opens nothing, and Sweep finds it.
-func (s *Store) tidyUp(ctx context.Context, projectID string) {
-	_ = s.removeTokens(ctx, projectID)
-	_ = s.alerts.clear(ctx, alertKeys+idKey(projectID))
-	_ = s.uses.clear(ctx, useKeys+idKey(projectID))
+// Survivors returns a function that reports whether a project with an ID
+// exists. It reads all projects once and asks for one of its own only where an
+// ID is not among them, so that a sweep over many keys costs little.
+func (s *Store) Survivors(ctx context.Context) (func(projectID string) (bool, error), error) {
+	entries, err := s.projects.List(ctx, projectKeys+"*")
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string]bool{}
+	for _, entry := range entries {
+		var p Project
+		if err := entry.Decode(&p); err != nil {
+			return nil, err
+		}
+		ids[p.ID] = true
+	}
+	return func(projectID string) (bool, error) {
+		if ids[projectID] {
+			return true, nil
+		}
+		return s.Exists(ctx, projectID)
+	}, nil
 }

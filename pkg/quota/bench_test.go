@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/logboom/logboom/pkg/project/redistest"
+	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
 // BenchmarkCheckCharge is what a request costs, without limits that end it.

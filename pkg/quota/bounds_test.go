@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"github.com/logboom/logboom/pkg/project/redistest"
+	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
 // fleet is several processes' limiters over one Redis, and what passed them.

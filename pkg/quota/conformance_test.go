@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/logboom/logboom/pkg/project/redistest"
+	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
 // rig is one limiter under test, on a clock of its own. The bucket of the rate

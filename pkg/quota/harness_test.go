@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/logboom/logboom/pkg/leaktest"
-	"github.com/logboom/logboom/pkg/project/redistest"
+	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
 func TestMain(m *testing.M) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/logboom/logboom/pkg/project/redistest"
+	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
 func TestLeaseThatNobodyUsesIsGivenBack(t *testing.T) {

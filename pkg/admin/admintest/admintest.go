@@ -16,15 +16,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/logboom/logboom/pkg/admin"
-	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 	"github.com/logboom/logboom/pkg/ledger"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
+	"github.com/logboom/logboom/pkg/secret"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/stream/streamtest"
+	"github.com/logboom/logboom/pkg/token"
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
@@ -42,13 +44,15 @@ func Context(t testing.TB) context.Context {
 
 // Installation is the engines and what the service works with.
 type Installation struct {
-	Deps   admin.Deps // for New
-	Store  *project.Store
-	Client *clickhouse.Client
-	NATS   *embedded.NATS
-	Queue  jetstream.JetStream
-	Log    Log
-	Logger *slog.Logger // writes to Log
+	Deps     admin.Deps // for New
+	Projects *project.Store
+	Tokens   *token.Store
+	People   *people.Store
+	Client   *clickhouse.Client
+	NATS     *embedded.NATS
+	Queue    jetstream.JetStream
+	Log      Log
+	Logger   *slog.Logger // writes to Log
 }
 
 // Log collects what is logged.
@@ -91,7 +95,11 @@ func Start(t testing.TB) *Installation {
 	check()
 	t.Cleanup(nc.Close)
 	i.Queue = js
-	i.Store, err = project.Open(ctx, js, project.StoreConfig{Key: project.NewSecret(base64.StdEncoding.EncodeToString(make([]byte, 32)))})
+	i.Projects, err = project.Open(ctx, js, project.Config{Key: secret.New(base64.StdEncoding.EncodeToString(make([]byte, 32)))})
+	check()
+	i.Tokens, err = token.Open(ctx, js, i.Projects, 1)
+	check()
+	i.People, err = people.Open(ctx, js, i.Projects, 1)
 	check()
 	i.Client, err = clickhouse.Open(clickhouse.Config{URL: enginetest.URL(t)})
 	check()
@@ -99,11 +107,11 @@ func Start(t testing.TB) *Installation {
 	err = i.Client.Migrate(ctx)
 	check()
 	i.Deps = admin.Deps{
-		Logger: i.Logger, Store: i.Store, Gate: session.NewGate(i.Store), Reader: i.Client, Eraser: i.Client,
+		Logger: i.Logger, Projects: i.Projects, Tokens: i.Tokens, People: i.People, Gate: people.NewGate(i.People), Reader: i.Client, Eraser: i.Client,
 		Counters: quota.NewMemory(quota.Config{}), Queue: js, Letters: stream.NewLetters(js, ledger.Committed(js)),
 		Webhooks: webhook.NewSender(webhook.Config{}), Signatures: webhook.NewSigner("key"),
 	}
-	i.Deps.Sessions, err = session.Open(ctx, js, i.Store, 1)
+	i.Deps.Sessions, err = people.OpenSessions(ctx, js, i.People, 1)
 	check()
 	i.Deps.Views, err = admin.OpenViews(ctx, js, 1)
 	check()
@@ -127,7 +135,7 @@ func (i *Installation) NewWithin(queries time.Duration) *admin.Service {
 // Project creates a project.
 func (i *Installation) Project(t testing.TB, name string) project.Project {
 	t.Helper()
-	p, err := i.Store.CreateProject(Context(t), name)
+	p, err := i.Projects.CreateProject(Context(t), name)
 	if err != nil {
 		t.Fatal(err)
 	}

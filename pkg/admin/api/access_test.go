@@ -9,7 +9,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/admin/admintest"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
 )
 
 // table is every route with its access. Change it with care.
@@ -63,7 +63,7 @@ func TestEveryRouteRequiresItsRole(t *testing.T) {
 	b := newBench(t)
 	s := b.server()
 	b.Project(t, "shop")
-	keys := map[string]string{"member": b.apiKey(t, project.RoleMember), "admin": b.key}
+	keys := map[string]string{"member": b.apiKey(t, people.RoleMember), "admin": b.key}
 	for _, r := range s.routes() {
 		if r.access() == admin.Anyone {
 			continue
@@ -91,7 +91,7 @@ func TestEveryRouteRequiresItsRole(t *testing.T) {
 			}
 		}
 	}
-	if _, err := b.Store.Project(admintest.Context(t), "shop"); err != nil {
+	if _, err := b.Projects.Project(admintest.Context(t), "shop"); err != nil {
 		t.Errorf("something was changed: %v", err)
 	}
 }
@@ -107,11 +107,11 @@ func TestKeyOfOneProjectNeverReachesAnother(t *testing.T) {
 		b.Project(t, name)
 	}
 	for _, own := range names {
-		for _, role := range []project.Role{project.RoleMember, project.RoleAdmin} {
+		for _, role := range []people.Role{people.RoleMember, people.RoleAdmin} {
 			key := b.apiKey(t, role, own)
 			for _, asked := range names {
 				for _, r := range s.routes() {
-					if r.access() == admin.Anyone || r.path == "/projects/:project" && r.method == http.MethodDelete && asked == own && role == project.RoleAdmin {
+					if r.access() == admin.Anyone || r.path == "/projects/:project" && r.method == http.MethodDelete && asked == own && role == people.RoleAdmin {
 						continue // the project is needed for the next routes
 					}
 					if slices.Contains(r.media, mediaEvents) && asked == own {
@@ -133,13 +133,13 @@ func TestKeyOfOneProjectNeverReachesAnother(t *testing.T) {
 
 // expected returns the status that a limited key gets for a body of settings.
 // Routes that the key may use but that need another body answer 400.
-func (r route) expected(own bool, role project.Role) int {
+func (r route) expected(own bool, role people.Role) int {
 	switch {
 	case r.access() == admin.Owner:
 		return http.StatusForbidden
 	case strings.Contains(r.path, ":project") && !own:
 		return http.StatusNotFound
-	case r.access() == admin.Manager && role == project.RoleMember:
+	case r.access() == admin.Manager && role == people.RoleMember:
 		return http.StatusForbidden
 	case r.method == http.MethodDelete, strings.HasSuffix(r.path, "/:id/context"):
 		return http.StatusNotFound // the token and the log do not exist

@@ -7,6 +7,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 // alertsBody is where alerts go and which, as clients send and see it.
@@ -57,7 +58,7 @@ func (a *API) changeAlerts(r *request) error {
 		changed, err = a.service.ChangeAlerts(r.Request().Context(), r.caller, r.project, func(current *project.Alerts) {
 			merged := alertsBody{current.WebhookURL.Reveal(), current.Format, current.MinSeverity}
 			_ = sent.into(&merged) // the types were checked above
-			*current = project.Alerts{WebhookURL: project.NewSecret(merged.WebhookURL), Format: merged.Format, MinSeverity: merged.MinSeverity}
+			*current = project.Alerts{WebhookURL: secret.New(merged.WebhookURL), Format: merged.Format, MinSeverity: merged.MinSeverity}
 		})
 	}
 	if err != nil {

@@ -9,7 +9,9 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
 	"github.com/logboom/logboom/pkg/webhook"
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
@@ -24,7 +26,9 @@ func (b *bench) alerting(t *testing.T, chat *webhooktest.Chat) *testServer {
 		t.Fatal(err)
 	}
 	b.Deps.Webhooks = webhook.NewSender(webhook.Config{Allow: allow, Roots: chat.Roots()})
-	err = b.Store.SetAlerts(admintest.Context(t), "shop", project.Alerts{WebhookURL: project.NewSecret(chat.Address()), Format: string(chat.Format)})
+	_, err = b.Projects.ChangeAlerts(admintest.Context(t), "shop", func(a *project.Alerts) {
+		*a = project.Alerts{WebhookURL: secret.New(chat.Address()), Format: string(chat.Format)}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,14 +50,16 @@ func TestTestMessageReportsItsResult(t *testing.T) {
 	if r := decoded[testResult](t, answer); r.State != "failed" || r.Status != http.StatusInternalServerError || r.Answer == "" || strings.Contains(answer.Body.String(), webhooktest.Secret) {
 		t.Errorf("%s", answer.Body)
 	}
-	if err := b.Store.SetAlerts(admintest.Context(t), "shop", project.Alerts{WebhookURL: project.NewSecret("https://169.254.169.254/" + webhooktest.Secret)}); err != nil {
+	if _, err := b.Projects.ChangeAlerts(admintest.Context(t), "shop", func(a *project.Alerts) {
+		*a = project.Alerts{WebhookURL: secret.New("https://169.254.169.254/" + webhooktest.Secret)}
+	}); err != nil {
 		t.Fatal(err)
 	}
 	answer = b.do(t, s, http.MethodPost, path, "")
 	if r := decoded[testResult](t, answer); r.State != "refused" || r.Status != 0 || strings.Contains(answer.Body.String(), webhooktest.Secret) {
 		t.Errorf("%s", answer.Body)
 	}
-	if err := b.Store.ClearAlerts(admintest.Context(t), "shop"); err != nil {
+	if err := b.Projects.ClearAlerts(admintest.Context(t), "shop"); err != nil {
 		t.Fatal(err)
 	}
 	if answer := b.do(t, s, http.MethodPost, path, ""); answer.Code != http.StatusBadRequest {
@@ -72,7 +78,7 @@ func TestSigningSecretIsOnlyForManagersOfTheProject(t *testing.T) {
 	if r := decoded[signingSecret](t, b.do(t, s, http.MethodGet, path, "")); !strings.HasPrefix(r.Secret, "whsec_") {
 		t.Errorf("%+v", r)
 	}
-	if answer := send(s, http.MethodGet, path, b.apiKey(t, project.RoleMember), ""); answer.Code != http.StatusForbidden {
+	if answer := send(s, http.MethodGet, path, b.apiKey(t, people.RoleMember), ""); answer.Code != http.StatusForbidden {
 		t.Errorf("for a member: %d", answer.Code)
 	}
 }
@@ -81,7 +87,7 @@ func TestDeliveriesAreListedByPageAndState(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.alerting(t, webhooktest.Start(t, webhook.Slack, ""))
-	shop, err := b.Store.Project(admintest.Context(t), "shop")
+	shop, err := b.Projects.Project(admintest.Context(t), "shop")
 	if err != nil {
 		t.Fatal(err)
 	}

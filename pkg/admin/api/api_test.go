@@ -18,6 +18,7 @@ import (
 	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/record"
 )
@@ -33,14 +34,14 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{Installation: admintest.Start(t)}
-	b.key = b.apiKey(t, project.RoleAdmin)
+	b.key = b.apiKey(t, people.RoleAdmin)
 	return b
 }
 
 // apiKey creates an API key and returns its value.
-func (b *bench) apiKey(t *testing.T, role project.Role, projects ...string) string {
+func (b *bench) apiKey(t *testing.T, role people.Role, projects ...string) string {
 	t.Helper()
-	_, secret, err := b.Store.CreateAPIKey(admintest.Context(t), "test", role, projects...)
+	_, secret, err := b.People.CreateAPIKey(admintest.Context(t), "test", role, projects...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/ledger"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -157,7 +157,7 @@ func TestDeadLettersRequireAKeyOfAllProjects(t *testing.T) {
 	s, topology := b.server(), b.queue(t)
 	b.Project(t, "shop")
 	addDeadLetter(t, topology, 5)
-	for _, key := range []string{b.apiKey(t, project.RoleMember), b.apiKey(t, project.RoleAdmin, "shop")} {
+	for _, key := range []string{b.apiKey(t, people.RoleMember), b.apiKey(t, people.RoleAdmin, "shop")} {
 		for method, path := range map[string]string{http.MethodGet: "", http.MethodPost: "/1/replay"} {
 			if answer := send(s, method, "/api/v1/dead-letters"+path, key, ""); answer.Code != http.StatusForbidden {
 				t.Errorf("%s %s: answer %d: %s", method, path, answer.Code, answer.Body)

@@ -11,6 +11,7 @@ import (
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/kv"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/problem"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/query"
@@ -94,7 +95,7 @@ func callerProblem(err error) (problem.Problem, bool) {
 	switch {
 	case errors.Is(err, errMissingKey):
 		return problem.Problem{Status: http.StatusUnauthorized, Code: "missing_token", Detail: errMissingKey.Error()}, true
-	case errors.Is(err, project.ErrUnknownKey):
+	case errors.Is(err, people.ErrUnknownKey):
 		return problem.Problem{Status: http.StatusUnauthorized, Code: "invalid_token", Detail: "the API key is unknown or revoked"}, true
 	case errors.Is(err, admin.ErrForbidden):
 		return problem.Problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "the API key's role does not allow this"}, true

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // nameBody is the body that creates something with a name.
@@ -147,7 +149,7 @@ func (a *API) listTokens(r *request) error {
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(t project.Token) bool { return after.compare(cursorOf(t)) >= 0 })
+	list = slices.DeleteFunc(list, func(t token.Token) bool { return after.compare(cursorOf(t)) >= 0 })
 	page := tokenPage{Tokens: []tokenAnswer{}}
 	if len(list) > limit {
 		list = list[:limit]
@@ -177,7 +179,7 @@ type tokenCursor struct {
 	id      string
 }
 
-func cursorOf(t project.Token) tokenCursor { return tokenCursor{t.Created.UnixNano(), t.ID} }
+func cursorOf(t token.Token) tokenCursor { return tokenCursor{t.Created.UnixNano(), t.ID} }
 
 func (c tokenCursor) compare(d tokenCursor) int {
 	return cmp.Or(cmp.Compare(c.created, d.created), cmp.Compare(c.id, d.id))
@@ -192,7 +194,7 @@ func parseTokenCursor(text string) (tokenCursor, error) {
 	}
 	first, id, found := strings.Cut(text, "-")
 	created, err := strconv.ParseInt(first, 36, 64)
-	if _, malformed := project.ParseTokenID(id); !found || err != nil || malformed != nil {
+	if _, malformed := secret.ParseID(id); !found || err != nil || malformed != nil {
 		return tokenCursor{}, errCursor
 	}
 	return tokenCursor{created, id}, nil

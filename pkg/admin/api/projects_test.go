@@ -2,7 +2,9 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +18,9 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/admin/admintest"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // decoded decodes an answer's body.
@@ -214,7 +218,7 @@ func TestLongestPageStillHasACursor(t *testing.T) {
 	group.SetLimit(32)
 	for i := range maxLimit + 1 {
 		group.Go(func() error {
-			_, err := b.Store.CreateProject(admintest.Context(t), fmt.Sprintf("p%04d", i))
+			_, err := b.Projects.CreateProject(admintest.Context(t), fmt.Sprintf("p%04d", i))
 			return err
 		})
 	}
@@ -235,7 +239,7 @@ func TestLimitedKeyListsItsProjectsPageByPage(t *testing.T) {
 	for _, name := range []string{"c", "a", "b", "d"} {
 		b.Project(t, name)
 	}
-	key := b.apiKey(t, project.RoleMember, "c", "a", "b")
+	key := b.apiKey(t, people.RoleMember, "c", "a", "b")
 	b.do(t, s, http.MethodDelete, apiRoot+"/projects/b", "")
 	b.Project(t, "b") // another project with the name, which the key may not read
 	for query, want := range map[string]string{"": "ac", "?limit=1": "a", "?limit=1&cursor=a": "c", "?cursor=c": ""} {
@@ -297,7 +301,7 @@ func TestAlertsAreShownWithoutTheirAddress(t *testing.T) {
 			t.Errorf("after %s: %s", step.body, got)
 		}
 	}
-	if kept, err := b.Store.Alerts(admintest.Context(t), "shop"); err != nil || kept.WebhookURL.Reveal() != address {
+	if kept, err := b.Projects.Alerts(admintest.Context(t), "shop"); err != nil || kept.WebhookURL.Reveal() != address {
 		t.Errorf("another address is stored: %v", err)
 	}
 	shown := decoded[alertsBody](t, b.do(t, s, http.MethodGet, path, ""))
@@ -309,7 +313,7 @@ func TestAlertsAreShownWithoutTheirAddress(t *testing.T) {
 		t.Errorf("what is shown is accepted as an address: %s", answer.Body)
 	}
 	b.do(t, s, http.MethodPut, path, `{"webhook_url":""}`)
-	if kept, err := b.Store.Alerts(admintest.Context(t), "shop"); err != nil || kept.WebhookURL.IsSet() {
+	if kept, err := b.Projects.Alerts(admintest.Context(t), "shop"); err != nil || kept.WebhookURL.IsSet() {
 		t.Errorf("an address is stored: %v", err)
 	}
 	if strings.Contains(b.Log.String(), "canary") {
@@ -322,7 +326,7 @@ func TestAlertsCannotBeSetWithoutASecretKey(t *testing.T) {
 	b := newBench(t)
 	b.Project(t, "shop")
 	var err error
-	if b.Deps.Store, err = project.Open(admintest.Context(t), b.Queue, project.StoreConfig{}); err != nil {
+	if b.Deps.Projects, err = project.Open(admintest.Context(t), b.Queue, project.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	answer := b.do(t, b.server(), http.MethodPut, apiRoot+"/projects/shop/alerts", `{"webhook_url":"https://h.example/x"}`)
@@ -341,7 +345,7 @@ func TestTokensAreListedPageByPageAndRevoked(t *testing.T) {
 	made := map[string]newToken{}
 	for i := range 5 {
 		m := decoded[newToken](t, b.do(t, s, http.MethodPost, path, fmt.Sprintf(`{"name":"t%d"}`, i)))
-		digest, err := project.ParseToken(m.Token)
+		digest, err := token.Parse(m.Token)
 		if err != nil || digest.ID().String() != m.ID || !strings.HasSuffix(m.Token, m.Last4) {
 			t.Fatalf("token %v: %v", m, err)
 		}
@@ -366,9 +370,9 @@ func TestTokensAreListedPageByPageAndRevoked(t *testing.T) {
 		t.Errorf("pages contain %v", listed)
 	}
 	for id, m := range made {
-		digest, _ := project.ParseToken(m.Token)
-		if _, err := b.Store.Identify(admintest.Context(t), digest); err == nil {
-			t.Errorf("token %s is valid after it was revoked", id)
+		cache := token.NewCache(b.Tokens, nil, slog.New(slog.DiscardHandler))
+		if _, err := cache.Authenticate(admintest.Context(t), m.Token); !errors.Is(err, token.ErrUnknown) {
+			t.Errorf("token %s is accepted after it was revoked: %v", id, err)
 		}
 	}
 }

@@ -19,15 +19,16 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/admin/api"
-	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/admin/web"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/telemetry"
+	"github.com/logboom/logboom/pkg/token"
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
@@ -45,7 +46,9 @@ const (
 // Connections are the engines that the service works over: clusters in
 // cmd/admin, embedded engines in cmd/standalone.
 type Connections struct {
-	Store      *project.Store
+	Projects   *project.Store
+	Tokens     *token.Store
+	People     *people.Store
 	Client     *clickhouse.Client
 	Counters   quota.Limiter
 	Webhooks   *webhook.Sender
@@ -90,14 +93,14 @@ func Start(ctx context.Context, p *telemetry.Process, settings config.Admin, def
 // dependencies opens what the application layer works with.
 func dependencies(ctx context.Context, p *telemetry.Process, settings config.Admin, defaults project.Quotas, conn Connections) (deps admin.Deps, err error) {
 	deps = admin.Deps{
-		Logger: p.Logger, Registry: p.Registry, Store: conn.Store, Gate: session.NewGate(conn.Store),
+		Logger: p.Logger, Registry: p.Registry, Projects: conn.Projects, Tokens: conn.Tokens, People: conn.People, Gate: people.NewGate(conn.People),
 		Reader: conn.Client, Eraser: conn.Client, Counters: conn.Counters, Defaults: defaults,
 		Queue: conn.Queue, Letters: outbox.NewLetters(conn.Queue, ledger.Committed(conn.Queue)), Webhooks: conn.Webhooks, Signatures: conn.Signatures,
 	}
 	if deps.OIDC, err = companyAccounts(settings); err != nil {
 		return deps, err
 	}
-	if deps.Sessions, err = session.Open(ctx, conn.Queue, conn.Store, conn.Replicas); err != nil {
+	if deps.Sessions, err = people.OpenSessions(ctx, conn.Queue, conn.People, conn.Replicas); err != nil {
 		return deps, err
 	}
 	if deps.Deletions, err = admin.OpenDeletions(ctx, conn.Queue, conn.Replicas); err != nil {
@@ -111,19 +114,19 @@ func dependencies(ctx context.Context, p *telemetry.Process, settings config.Adm
 }
 
 // companyAccounts returns the issuer in the settings, nil if they name none.
-func companyAccounts(settings config.Admin) (*session.OIDC, error) {
+func companyAccounts(settings config.Admin) (*people.OIDC, error) {
 	if settings.OIDCIssuer == "" {
 		return nil, nil
 	}
-	if err := session.CheckIssuer(settings.OIDCIssuer); err != nil {
+	if err := people.CheckIssuer(settings.OIDCIssuer); err != nil {
 		return nil, fmt.Errorf("--oidc-issuer: %w", err)
 	}
 	public, err := url.Parse(settings.PublicURL)
 	if err != nil {
 		return nil, fmt.Errorf("--public-url: %w", err)
 	}
-	return session.NewOIDC(session.OIDCConfig{
-		Issuer: settings.OIDCIssuer, ClientID: settings.OIDCClientID, ClientSecret: project.NewSecret(settings.OIDCClientSecret.Reveal()),
+	return people.NewOIDC(people.OIDCConfig{
+		Issuer: settings.OIDCIssuer, ClientID: settings.OIDCClientID, ClientSecret: settings.OIDCClientSecret,
 		RedirectURL: web.CompanyCallback(public),
 	}, nil), nil
 }
@@ -210,17 +213,4 @@ func clientAddress(trusted []netip.Prefix) echo.IPExtractor {
 		}))
 	}
 	return echo.ExtractIPFromXFFHeader(options...)
-}
-
-// FirstStart returns what the settings ask to create on the first start. With
-// demo, a demo project is created if they name nothing.
-func FirstStart(b config.Bootstrap, demo bool) project.Wanted {
-	return project.Wanted{
-		AdminEmail:    b.AdminEmail,
-		AdminPassword: project.NewSecret(b.AdminPassword.Reveal()),
-		APIKey:        project.NewSecret(b.APIKey.Reveal()),
-		Project:       b.Project,
-		Token:         project.NewSecret(b.Token.Reveal()),
-		Demo:          demo,
-	}
 }

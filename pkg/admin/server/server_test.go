@@ -15,7 +15,8 @@ import (
 	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
+	"github.com/logboom/logboom/pkg/secret"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
@@ -70,10 +71,10 @@ func TestPagesUseTheAPIWithTheirSession(t *testing.T) {
 	i := admintest.Start(t)
 	s := serve(t, i, config.Admin{})
 	i.Project(t, "shop")
-	if _, err := i.Store.CreateFirstAdmin(admintest.Context(t), "one@example.org", project.NewSecret(pagePassword)); err != nil {
+	if _, err := i.People.CreateFirstAdmin(admintest.Context(t), "one@example.org", secret.New(pagePassword)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.Store.CreateUser(admintest.Context(t), "two@example.org", project.NewSecret(pagePassword), project.RoleMember); err != nil {
+	if _, err := i.People.CreateUser(admintest.Context(t), "two@example.org", secret.New(pagePassword), people.RoleMember); err != nil {
 		t.Fatal(err)
 	}
 	admin, member := signedIn(t, s, "one@example.org"), signedIn(t, s, "two@example.org")
@@ -111,13 +112,13 @@ func TestEveryChangeIsRecordedWithItsAuthor(t *testing.T) {
 	t.Parallel()
 	i := admintest.Start(t)
 	s := serve(t, i, config.Admin{})
-	if _, err := i.Store.CreateFirstAdmin(admintest.Context(t), "one@example.org", project.NewSecret(pagePassword)); err != nil {
+	if _, err := i.People.CreateFirstAdmin(admintest.Context(t), "one@example.org", secret.New(pagePassword)); err != nil {
 		t.Fatal(err)
 	}
 	cookie := signedIn(t, s, "one@example.org")
 	submit(s, "/projects", cookie, url.Values{"name": {"shop"}})
 	submit(s, "/projects/shop/settings/tokens", cookie, url.Values{"name": {"web"}})
-	_, key, err := i.Store.CreateAPIKey(admintest.Context(t), "test", project.RoleAdmin)
+	_, key, err := i.People.CreateAPIKey(admintest.Context(t), "test", people.RoleAdmin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +248,7 @@ func enter(s *server, email, password, forwarded string) (code int) {
 func TestForgedAddressNeitherEvadesLimitsNorIsRecorded(t *testing.T) {
 	t.Parallel()
 	i := admintest.Start(t)
-	if _, err := i.Store.CreateFirstAdmin(admintest.Context(t), "one@example.org", project.NewSecret(pagePassword)); err != nil {
+	if _, err := i.People.CreateFirstAdmin(admintest.Context(t), "one@example.org", secret.New(pagePassword)); err != nil {
 		t.Fatal(err)
 	}
 	direct := serve(t, i, config.Admin{})

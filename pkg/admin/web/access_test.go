@@ -9,7 +9,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/admin/admintest"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
 )
 
 // table is every page with its access. Change it with care.
@@ -93,11 +93,11 @@ func TestEveryPageRequiresItsRole(t *testing.T) {
 	mine, theirs := s.Project(t, "mine"), s.Project(t, "theirs")
 	people := map[string]*visitor{
 		"anonymous":       s.visitor(t),
-		"member of none":  s.as(t, s.user(t, "none@example.org", project.RoleMember)),
-		"member":          s.as(t, s.user(t, "member@example.org", project.RoleMember, mine)),
-		"admin of a few":  s.as(t, s.user(t, "few@example.org", project.RoleAdmin, mine)),
-		"admin of theirs": s.as(t, s.user(t, "their@example.org", project.RoleAdmin, theirs)),
-		"owner":           s.as(t, s.user(t, "owner@example.org", project.RoleAdmin)),
+		"member of none":  s.as(t, s.user(t, "none@example.org", people.RoleMember)),
+		"member":          s.as(t, s.user(t, "member@example.org", people.RoleMember, mine)),
+		"admin of a few":  s.as(t, s.user(t, "few@example.org", people.RoleAdmin, mine)),
+		"admin of theirs": s.as(t, s.user(t, "their@example.org", people.RoleAdmin, theirs)),
+		"owner":           s.as(t, s.user(t, "owner@example.org", people.RoleAdmin)),
 	}
 	for _, r := range s.pages.routes() {
 		if r.operation.Access() == admin.Anyone {
@@ -118,7 +118,7 @@ func TestEveryPageRequiresItsRole(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"mine", "theirs"} {
-		if found, err := s.Store.Project(admintest.Context(t), name); err != nil || found.Settings.RetentionDays != 30 {
+		if found, err := s.Projects.Project(admintest.Context(t), name); err != nil || found.Settings.RetentionDays != 30 {
 			t.Errorf("%s was changed: %+v, %v", name, found, err)
 		}
 	}
@@ -155,8 +155,8 @@ func TestListShowsOnlyThePersonsProjects(t *testing.T) {
 	mine := s.Project(t, "mine")
 	s.Project(t, "theirs")
 	for who, visitor := range map[string]*visitor{
-		"member": s.as(t, s.user(t, "member@example.org", project.RoleMember, mine)),
-		"admin":  s.as(t, s.user(t, "few@example.org", project.RoleAdmin, mine)),
+		"member": s.as(t, s.user(t, "member@example.org", people.RoleMember, mine)),
+		"admin":  s.as(t, s.user(t, "few@example.org", people.RoleAdmin, mine)),
 	} {
 		for _, path := range []string{"/projects", "/projects?filter=their", "/projects?after=mine"} {
 			if page := visitor.get(path).Body.String(); strings.Contains(page, "theirs") {
@@ -176,8 +176,8 @@ func TestListShowsOnlyThePersonsProjects(t *testing.T) {
 func TestMembersOfADeletedProjectAreNotMembersOfALaterOneWithItsName(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	v := s.as(t, s.user(t, "member@example.org", project.RoleMember, s.Project(t, "shop")))
-	owner := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "member@example.org", people.RoleMember, s.Project(t, "shop")))
+	owner := s.as(t, s.user(t, "owner@example.org", people.RoleAdmin))
 	if answer := owner.post("/projects/shop/settings/delete", url.Values{"confirm": {"shop"}}); answer.Code != http.StatusSeeOther {
 		t.Fatalf("answer %d: %s", answer.Code, answer.Body)
 	}

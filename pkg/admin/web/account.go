@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/logboom/logboom/pkg/admin/session"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
+	"github.com/logboom/logboom/pkg/secret"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
@@ -33,11 +33,11 @@ func (p *Pages) changePassword(r *request) error {
 	if r.form.Get("password") != r.form.Get("again") {
 		return r.showAccount(http.StatusBadRequest, accountView{"again", "The two passwords differ."})
 	}
-	current, wanted := project.NewSecret(r.form.Get("old")), project.NewSecret(r.form.Get("password"))
+	current, wanted := secret.New(r.form.Get("old")), secret.New(r.form.Get("password"))
 	token, err := p.service.ChangePassword(r.Request().Context(), r.caller, r.sessionToken(), current, wanted)
-	var throttled *session.ThrottledError
+	var throttled *people.ThrottledError
 	switch {
-	case errors.Is(err, project.ErrCredentials):
+	case errors.Is(err, people.ErrCredentials):
 		telemetry.SetCode(r, "wrong_credentials")
 		return r.showAccount(http.StatusForbidden, accountView{"old", "This is not your password."})
 	case errors.As(err, &throttled):

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
 )
 
 const freshPassword = "a longer password"
@@ -23,8 +23,8 @@ func (v *visitor) changePassword(old, fresh, again string) (code int, page strin
 func TestChangingOnesPasswordEndsOtherSessions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	user := s.user(t, "one@example.org", project.RoleMember)
-	v, elsewhere, other := s.as(t, user), s.as(t, user), s.as(t, s.user(t, "two@example.org", project.RoleMember))
+	user := s.user(t, "one@example.org", people.RoleMember)
+	v, elsewhere, other := s.as(t, user), s.as(t, user), s.as(t, s.user(t, "two@example.org", people.RoleMember))
 	before := v.cookies[sessionCookie]
 	if code, at := v.changePassword(password, freshPassword, freshPassword); code != http.StatusSeeOther || at != accountPath+"?done=password-changed" {
 		t.Fatalf("answer %d: %s", code, at)
@@ -54,7 +54,7 @@ func TestChangingOnesPasswordEndsOtherSessions(t *testing.T) {
 func TestPasswordStaysUnlessTheFormIsValid(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	v := s.as(t, s.user(t, "one@example.org", project.RoleMember))
+	v := s.as(t, s.user(t, "one@example.org", people.RoleMember))
 	for name, tc := range map[string]struct {
 		old, fresh, again string
 		code              int
@@ -81,7 +81,7 @@ func TestStolenSessionDoesNotHelpToGuessThePassword(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.closeSetUp(t)
-	user := s.user(t, "one@example.org", project.RoleMember)
+	user := s.user(t, "one@example.org", people.RoleMember)
 	thief := s.as(t, user)
 	checked := 0
 	for range 10 {

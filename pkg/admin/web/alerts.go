@@ -7,6 +7,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
 	"github.com/logboom/logboom/pkg/webhook"
 )
 
@@ -91,7 +92,7 @@ func (p *Pages) changeAlerts(r *request) error {
 	typed := alertsView{Format: r.form.Get("format"), MinSeverity: r.form.Get("min_severity")}
 	_, err := p.service.ChangeAlerts(r.Request().Context(), r.caller, r.project, func(a *project.Alerts) {
 		if address != "" {
-			a.WebhookURL = project.NewSecret(address)
+			a.WebhookURL = secret.New(address)
 		}
 		a.Format, a.MinSeverity = typed.Format, typed.MinSeverity
 	})

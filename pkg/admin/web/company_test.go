@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/admin/admintest"
-	"github.com/logboom/logboom/pkg/admin/session"
-	"github.com/logboom/logboom/pkg/admin/session/issuertest"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
+	"github.com/logboom/logboom/pkg/people/issuertest"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 // withIssuer returns a site with company sign-in.
@@ -22,8 +22,8 @@ func withIssuer(t *testing.T) (*site, *issuertest.Issuer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.mount(t, Config{Public: public, IngestPort: "8080", QueryTimeout: admintest.Timeout}, session.NewOIDC(session.OIDCConfig{
-		Issuer: i.URL, ClientID: issuertest.ClientID, ClientSecret: project.NewSecret(issuertest.ClientSecret), RedirectURL: CompanyCallback(public),
+	s.mount(t, Config{Public: public, IngestPort: "8080", QueryTimeout: admintest.Timeout}, people.NewOIDC(people.OIDCConfig{
+		Issuer: i.URL, ClientID: issuertest.ClientID, ClientSecret: secret.New(issuertest.ClientSecret), RedirectURL: CompanyCallback(public),
 	}, nil))
 	return s, i
 }
@@ -44,7 +44,7 @@ func (v *visitor) begin(i *issuertest.Issuer) (back string) {
 func TestCompanyAccountOfAUserSignsIn(t *testing.T) {
 	t.Parallel()
 	s, i := withIssuer(t)
-	s.user(t, issuertest.Email, project.RoleMember)
+	s.user(t, issuertest.Email, people.RoleMember)
 	if page := s.visitor(t).get(signInPath).Body.String(); !strings.Contains(page, `href="/sign-in/company"`) {
 		t.Error("the sign-in page does not offer it")
 	}
@@ -73,7 +73,7 @@ func TestCompanyAccountOfAUserSignsIn(t *testing.T) {
 func TestCompanySignInMustEndInTheBrowserThatBeganIt(t *testing.T) {
 	t.Parallel()
 	s, i := withIssuer(t)
-	s.user(t, issuertest.Email, project.RoleMember)
+	s.user(t, issuertest.Email, people.RoleMember)
 	attacker, victim := s.visitor(t), s.visitor(t)
 	back := attacker.begin(i)
 	if answer := victim.get(back); answer.Code != http.StatusForbidden || !strings.Contains(answer.Body.String(), "not begun in this browser") || victim.isIn() {
@@ -88,7 +88,7 @@ func TestCompanySignInMustEndInTheBrowserThatBeganIt(t *testing.T) {
 func TestInvalidCompanyAccountGetsNoSession(t *testing.T) {
 	t.Parallel()
 	s, i := withIssuer(t)
-	s.user(t, issuertest.Email, project.RoleMember)
+	s.user(t, issuertest.Email, people.RoleMember)
 	for name, tc := range map[string]struct {
 		claims map[string]any
 		says   string
@@ -124,7 +124,7 @@ func TestUnreachableIssuerIsReported(t *testing.T) {
 	s, _ := withIssuer(t)
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	s.mount(t, s.pages.cfg, session.NewOIDC(session.OIDCConfig{Issuer: gone.URL, ClientID: issuertest.ClientID}, nil))
+	s.mount(t, s.pages.cfg, people.NewOIDC(people.OIDCConfig{Issuer: gone.URL, ClientID: issuertest.ClientID}, nil))
 	if answer := s.visitor(t).get("/sign-in/company"); answer.Code != http.StatusForbidden || !strings.Contains(answer.Body.String(), "could not be checked") {
 		t.Errorf("answer %d", answer.Code)
 	}

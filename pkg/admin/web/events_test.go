@@ -10,6 +10,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	wire "github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
@@ -42,7 +43,7 @@ func TestFeedShowsEventsWithTheirDelivery(t *testing.T) {
 	if err := s.Client.InsertDeliveries(admintest.Context(t), "d", rows); err != nil {
 		t.Fatal(err)
 	}
-	member := s.as(t, s.user(t, "member@example.org", project.RoleMember, shop))
+	member := s.as(t, s.user(t, "member@example.org", people.RoleMember, shop))
 	page := member.body("/projects/shop/events", http.StatusOK)
 	for _, want := range []string{"v1 is live", "large order", "🚀", "sha=abc", "Slack, just now", "#deploys"} {
 		if !strings.Contains(page, want) {
@@ -78,7 +79,7 @@ func TestOperationsAreForAdministratorsOnly(t *testing.T) {
 	if err := topology.PublishDeadLetter(admintest.Context(t), stream.DeadLetter{Reason: "too_large", Stream: "none", Detail: "<script>alert(1)</script>", Data: []byte("raw \x1b[2J<b>bytes</b>"), Time: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	member, limited := s.as(t, s.user(t, "member@example.org", project.RoleMember, shop)), s.as(t, s.user(t, "limited@example.org", project.RoleAdmin, shop))
+	member, limited := s.as(t, s.user(t, "member@example.org", people.RoleMember, shop)), s.as(t, s.user(t, "limited@example.org", people.RoleAdmin, shop))
 	for _, v := range []*visitor{member, limited} {
 		for _, path := range []string{"/operations", "/operations/dead-letters/1"} {
 			v.body(path, http.StatusForbidden)
@@ -87,7 +88,7 @@ func TestOperationsAreForAdministratorsOnly(t *testing.T) {
 			t.Errorf("a replay is answered %d", answer.Code)
 		}
 	}
-	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
+	admin := s.as(t, s.user(t, "admin@example.org", people.RoleAdmin))
 	page := admin.body("/operations", http.StatusOK)
 	for _, want := range []string{"LOGS_0", "EVENTS_0", "NATS JetStream", "ClickHouse", "1 dead letter to check", "too large", "&lt;script&gt;"} {
 		if !strings.Contains(page, want) {

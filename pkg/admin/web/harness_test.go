@@ -13,9 +13,10 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/admin/admintest"
-	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
@@ -38,7 +39,7 @@ func newSite(t *testing.T) *site {
 }
 
 // mount replaces the pages, with other settings.
-func (s *site) mount(t *testing.T, cfg Config, issuer *session.OIDC) {
+func (s *site) mount(t *testing.T, cfg Config, issuer *people.OIDC) {
 	t.Helper()
 	s.Deps.OIDC = issuer
 	pages, err := New(cfg, s.Logger, s.New())
@@ -62,9 +63,9 @@ func (s *site) last(t *testing.T) admin.Change {
 	return list[len(list)-1]
 }
 
-func (s *site) user(t *testing.T, email string, role project.Role, projects ...project.Project) project.User {
+func (s *site) user(t *testing.T, email string, role people.Role, projects ...project.Project) people.User {
 	t.Helper()
-	made, err := s.Store.CreateUser(admintest.Context(t), email, project.NewSecret(password), role)
+	made, err := s.People.CreateUser(admintest.Context(t), email, secret.New(password), role)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func (s *site) user(t *testing.T, email string, role project.Role, projects ...p
 	for _, p := range projects {
 		ids = append(ids, p.ID)
 	}
-	if err := s.Deps.Sessions.Members().Limit(admintest.Context(t), made, ids); err != nil {
+	if err := s.Deps.Sessions.Limit(admintest.Context(t), made, ids); err != nil {
 		t.Fatal(err)
 	}
 	return made
@@ -93,7 +94,7 @@ func (s *site) visitor(t *testing.T) *visitor {
 }
 
 // as returns a visitor with a session of the user.
-func (s *site) as(t *testing.T, user project.User) *visitor {
+func (s *site) as(t *testing.T, user people.User) *visitor {
 	t.Helper()
 	token, err := s.Deps.Sessions.Begin(admintest.Context(t), user)
 	if err != nil {

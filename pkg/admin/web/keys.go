@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/logboom/logboom/pkg/admin"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
 )
 
 // keyRow is one API key of the list.
@@ -20,14 +20,14 @@ type keysView struct {
 	Keys    []keyRow
 	Created *newSecret
 	Name    string // of the form, like the fields below
-	Role    project.Role
+	Role    people.Role
 	Names   string // of projects
 	Field   string
 	Fault   string
 }
 
 func (p *Pages) keysPage(r *request) error {
-	return r.showKeys(http.StatusOK, keysView{Role: project.RoleMember}, "")
+	return r.showKeys(http.StatusOK, keysView{Role: people.RoleMember}, "")
 }
 
 // showKeys shows the list, the newest first. created is the ID of a key that
@@ -45,7 +45,7 @@ func (r *request) showKeys(status int, v keysView, created string) error {
 
 // createKey creates an API key. The answer is the only page that shows it.
 func (p *Pages) createKey(r *request) error {
-	v := keysView{Name: r.form.Get("name"), Role: project.Role(r.form.Get("role")), Names: r.form.Get("projects")}
+	v := keysView{Name: r.form.Get("name"), Role: people.Role(r.form.Get("role")), Names: r.form.Get("projects")}
 	created, value, err := p.service.CreateKey(r.Request().Context(), r.caller, v.Name, v.Role, splitNames(v.Names))
 	if field, fault, ok := faultOf(err); ok {
 		v.Field, v.Fault = field, fault
@@ -54,7 +54,7 @@ func (p *Pages) createKey(r *request) error {
 	if err != nil {
 		return err
 	}
-	return r.showKeys(http.StatusOK, keysView{Role: project.RoleMember, Created: &newSecret{created.Name, value.Reveal()}}, created.ID)
+	return r.showKeys(http.StatusOK, keysView{Role: people.RoleMember, Created: &newSecret{created.Name, value.Reveal()}}, created.ID)
 }
 
 func (p *Pages) revokeKey(r *request) error {

@@ -23,7 +23,7 @@ type logsView struct {
 	State  logState
 	Path   string // of the explorer, without its state
 	API    string // of the project's JSON routes
-	Tokens []token
+	Tokens []queryToken
 	Fault  *logFault
 
 	Label    string // of the time range, such as Last 1 hour
@@ -50,8 +50,8 @@ type logLinks struct {
 	NDJSON, CSV, Share, Tail                       string
 }
 
-// token is a piece of the query's coloured copy.
-type token struct {
+// queryToken is a piece of the query's coloured copy.
+type queryToken struct {
 	Text, Class string
 }
 
@@ -252,12 +252,12 @@ func problemText(err error) string {
 
 // colourQuery splits a query into the pieces of its coloured copy. From the
 // fault on, they are marked as wrong.
-func colourQuery(text string, fault *logFault) []token {
-	var list []token
+func colourQuery(text string, fault *logFault) []queryToken {
+	var list []queryToken
 	at := 0
 	add := func(to int, class string) {
 		if to > at {
-			list = append(list, token{text[at:to], class})
+			list = append(list, queryToken{text[at:to], class})
 			at = to
 		}
 	}

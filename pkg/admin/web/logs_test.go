@@ -14,6 +14,7 @@ import (
 
 	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/query"
 	wire "github.com/logboom/logboom/pkg/record"
@@ -52,7 +53,7 @@ func TestExplorerShowsTheProjectsOwnLinesOnly(t *testing.T) {
 	shop, other := s.Project(t, "shop"), s.Project(t, "other")
 	s.insert(t, shop, 1, wire.Log{Application: "api", Severity: "ERROR", SeverityNumber: 17, Data: "the shop's own line", Host: "web-1"})
 	s.insert(t, other, 2, wire.Log{Application: "api", Severity: "INFO", SeverityNumber: 9, Data: "a line of others"})
-	member := s.as(t, s.user(t, "member@example.org", project.RoleMember, shop))
+	member := s.as(t, s.user(t, "member@example.org", people.RoleMember, shop))
 	for _, q := range []string{"", "line", `app:api OR "others"`, `") OR 1=1 --`, "id:0-2-0"} {
 		page := member.get("/projects/shop/logs?q=" + url.QueryEscape(q)).Body.String()
 		if strings.Contains(page, "a line of others") {
@@ -93,7 +94,7 @@ func TestNoTextOfALineIsObeyed(t *testing.T) {
 	for i, text := range hostileTexts {
 		s.insert(t, shop, uint64(i+1), wire.Log{Application: text, Severity: text, SeverityNumber: 17, Data: text, Host: text, Source: text, Metadata: []wire.Pair{{Key: text, Value: text}, {Key: "trace_id", Value: text}}})
 	}
-	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
+	admin := s.as(t, s.user(t, "admin@example.org", people.RoleAdmin))
 	paths := []string{"/projects/shop/logs"}
 	for i, text := range hostileTexts {
 		id := fmt.Sprintf("0-%d-0", i+1)
@@ -123,7 +124,7 @@ func TestClicksOnValuesEditTheQuery(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
-	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
+	admin := s.as(t, s.user(t, "admin@example.org", people.RoleAdmin))
 	for _, c := range []struct{ text, do, field, value, want string }{
 		{"x", "in", "application", "checkout", "x app:checkout"},
 		{"x", "out", "metadata.k", "a b", `x -k:"a b"`},
@@ -152,7 +153,7 @@ func TestEveryRowIsRenderedByTheSameTemplate(t *testing.T) {
 		logs[i] = wire.Log{Application: "api", Severity: "INFO", SeverityNumber: 9, Data: fmt.Sprintf("line %d\nof <b>many</b>\x1b[31m", i), Metadata: []wire.Pair{{Key: "k\u202e", Value: "v"}}}
 	}
 	s.insert(t, shop, 1, logs...)
-	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
+	admin := s.as(t, s.user(t, "admin@example.org", people.RoleAdmin))
 	row := regexp.MustCompile(`(?s)<details class="l info.*?</details>`)
 	byID := func(page string) map[string]string {
 		rows := map[string]string{}
@@ -253,7 +254,7 @@ func TestCompletionOffersFieldsAndTheirValues(t *testing.T) {
 	shop := s.Project(t, "shop")
 	s.insert(t, shop, 1, wire.Log{Application: "checkout", Host: "web-1", Severity: "info", SeverityNumber: 9, Data: "x", Metadata: []wire.Pair{{Key: "region", Value: "eu west"}}},
 		wire.Log{Application: "cart", Host: "web-2", Severity: "info", SeverityNumber: 9, Data: "y"})
-	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
+	admin := s.as(t, s.user(t, "admin@example.org", people.RoleAdmin))
 	ask := func(q string) string {
 		t.Helper()
 		var answer completions
@@ -279,7 +280,7 @@ func TestBadQueryIsShownWithItsPlace(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
-	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
+	admin := s.as(t, s.user(t, "admin@example.org", people.RoleAdmin))
 	page := admin.body("/projects/shop/logs?q="+url.QueryEscape("failed AND (host:"), http.StatusBadRequest)
 	for _, want := range []string{`data-bad="17"`, `class="q-operator"`, "Missing value of host (character 18)."} {
 		if !strings.Contains(page, want) {
@@ -305,7 +306,7 @@ func TestPagesKeepToTheirWeight(t *testing.T) {
 		}
 	}
 	s.insert(t, shop, 1, logs...)
-	admin := s.as(t, s.user(t, "admin@example.org", project.RoleAdmin))
+	admin := s.as(t, s.user(t, "admin@example.org", people.RoleAdmin))
 	admin.header["Accept-Encoding"] = "gzip"
 	answer := admin.get("/projects/shop/logs")
 	if answer.Code != http.StatusOK || answer.Header().Get("Content-Encoding") != "gzip" || answer.Body.Len() > 60_000 {

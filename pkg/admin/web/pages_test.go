@@ -14,7 +14,9 @@ import (
 	"github.com/logboom/logboom/pkg/admin"
 	"github.com/logboom/logboom/pkg/admin/admintest"
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // strange are texts that would act as markup or script without escaping.
@@ -64,7 +66,7 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
-	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "owner@example.org", people.RoleAdmin))
 	for _, text := range strange {
 		for path, form := range map[string]url.Values{
 			"/projects":                      {"name": {text}},
@@ -79,7 +81,7 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 		} {
 			checkPage(t, "POST "+path+" "+text, v.post(path, form).Body.String())
 		}
-		if _, _, err := s.Store.CreateAPIKey(admintest.Context(t), text, project.RoleMember); err != nil {
+		if _, _, err := s.People.CreateAPIKey(admintest.Context(t), text, people.RoleMember); err != nil {
 			t.Fatal(err)
 		}
 		change, err := json.Marshal(admin.Change{Action: admin.Action(text), Person: text, Project: text, Target: text, Address: text})
@@ -111,7 +113,7 @@ func TestEveryPageHasSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
-	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "owner@example.org", people.RoleAdmin))
 	for _, path := range []string{"/sign-in", "/projects", "/projects/shop/settings", "/nothing", "/projects/nothing", "/account"} {
 		answer := v.get(path)
 		for name, want := range map[string]string{
@@ -139,7 +141,7 @@ func TestPagesAreSmallAndCompressed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "owner@example.org", people.RoleAdmin))
 	v.header["Accept-Encoding"] = "br, gzip;q=0.8"
 	answer := v.get("/projects")
 	if answer.Code != http.StatusOK || answer.Header().Get("Content-Encoding") != "gzip" || answer.Body.Len() > 50<<10 {
@@ -173,10 +175,10 @@ func TestUsageAndStateOfAProjectAreShown(t *testing.T) {
 	s := newSite(t)
 	p := s.Project(t, "shop")
 	limit := int64(1000)
-	if _, err := s.Store.ChangeSettings(admintest.Context(t), "shop", func(settings *project.Settings) { settings.DailyRecords = &limit }); err != nil {
+	if _, err := s.Projects.ChangeSettings(admintest.Context(t), "shop", func(settings *project.Settings) { settings.DailyRecords = &limit }); err != nil {
 		t.Fatal(err)
 	}
-	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "owner@example.org", people.RoleAdmin))
 	if page := v.get("/projects").Body.String(); !strings.Contains(page, "Waiting for the first record") {
 		t.Error("the page of a new project does not say that it waits")
 	}
@@ -208,7 +210,7 @@ func TestShorterRetentionMustBeConfirmed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
-	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "owner@example.org", people.RoleAdmin))
 	form := url.Values{"retention_days": {"14"}, "rate": {""}, "daily_records": {"2,000"}, "monthly_bytes": {"3"}, "unit": {"TB"}, "on_quota": {"refuse"}}
 	answer := v.post("/projects/shop/settings/quotas", form)
 	if answer.Code != http.StatusConflict || !strings.Contains(answer.Body.String(), "Save and delete after 14 days") {
@@ -218,7 +220,7 @@ func TestShorterRetentionMustBeConfirmed(t *testing.T) {
 	if answer := v.post("/projects/shop/settings/quotas", form); answer.Code != http.StatusSeeOther {
 		t.Fatalf("answer %d: %s", answer.Code, answer.Body)
 	}
-	got, err := s.Store.Project(admintest.Context(t), "shop")
+	got, err := s.Projects.Project(admintest.Context(t), "shop")
 	if set := got.Settings; err != nil || set.RetentionDays != 14 || set.Rate != nil || *set.DailyRecords != 2000 || *set.MonthlyBytes != 3e12 || set.OnQuota != project.OnQuotaRefuse {
 		t.Errorf("saved %+v, %v", set, err)
 	}
@@ -232,26 +234,26 @@ func TestTokenIsShownOnlyInTheAnswerThatCreatesIt(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
-	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "owner@example.org", people.RoleAdmin))
 	v.header["Accept-Encoding"] = "gzip"
 	answer := v.post("/projects/shop/settings/tokens", url.Values{"name": {"shop web"}})
 	at := strings.Index(answer.Body.String(), "lgb_")
 	if at < 0 || answer.Header().Get("Content-Encoding") != "" {
 		t.Fatalf("answer %d: no token, or compressed: %v", answer.Code, answer.Header())
 	}
-	token := answer.Body.String()[at : at+42]
-	if _, err := project.ParseToken(token); err != nil {
+	value := answer.Body.String()[at : at+42]
+	if _, err := token.Parse(value); err != nil {
 		t.Fatal(err)
 	}
 	delete(v.header, "Accept-Encoding")
-	if strings.Contains(v.get("/projects/shop/settings/tokens").Body.String(), token) {
+	if strings.Contains(v.get("/projects/shop/settings/tokens").Body.String(), value) {
 		t.Error("the token is shown again")
 	}
-	if page := v.post("/projects/shop/start", url.Values{"token": {token}}).Body.String(); strings.Count(page, token) < 8 {
+	if page := v.post("/projects/shop/start", url.Values{"token": {value}}).Body.String(); strings.Count(page, value) < 8 {
 		t.Error("the token is not filled in")
 	}
 	for _, change := range s.Changes(t) {
-		if strings.Contains(fmt.Sprint(change), token) {
+		if strings.Contains(fmt.Sprint(change), value) {
 			t.Error("the token is in the audit log")
 		}
 	}
@@ -264,7 +266,7 @@ func TestSnippetsContainNothingThatAShellExecutes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
-	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "owner@example.org", people.RoleAdmin))
 	if page := v.get("/projects/shop/start").Body.String(); !strings.Contains(page, "http://localhost:8080/v1/logs/shop") {
 		t.Error("the address of ingest is not filled in")
 	}
@@ -294,7 +296,7 @@ func TestUsersGetOnlyTheRightsInTheForm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	shop := s.Project(t, "shop")
-	boss := s.as(t, s.user(t, "boss@example.org", project.RoleAdmin))
+	boss := s.as(t, s.user(t, "boss@example.org", people.RoleAdmin))
 	add := func(email, role, projects string) int {
 		return boss.post(usersPath, url.Values{"email": {email}, "password": {password}, "role": {role}, "projects": {projects}}).Code
 	}
@@ -308,12 +310,12 @@ func TestUsersGetOnlyTheRightsInTheForm(t *testing.T) {
 		t.Errorf("an unknown role: answer %d", code)
 	}
 	for _, email := range []string{"typo@example.org", "root@example.org"} {
-		if _, err := s.Store.User(admintest.Context(t), email); err == nil {
+		if _, err := s.People.User(admintest.Context(t), email); err == nil {
 			t.Errorf("%s was created anyway", email)
 		}
 	}
-	few, err := s.Store.User(admintest.Context(t), "few@example.org")
-	if err != nil || few.Role != project.RoleAdmin {
+	few, err := s.People.User(admintest.Context(t), "few@example.org")
+	if err != nil || few.Role != people.RoleAdmin {
 		t.Fatalf("%+v, %v", few, err)
 	}
 	v := s.as(t, few)
@@ -342,7 +344,7 @@ func TestAddressOfAlertsIsNeverShown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
-	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "owner@example.org", people.RoleAdmin))
 	const path, secret = "/projects/shop/settings/alerts", "https://discord.com/api/webhooks/1234/the-secret-part-4f1c"
 	if answer := v.post(path, url.Values{"webhook_url": {secret}, "format": {"auto"}, "min_severity": {"error"}}); answer.Code != http.StatusSeeOther {
 		t.Fatalf("answer %d: %s", answer.Code, answer.Body)
@@ -352,7 +354,7 @@ func TestAddressOfAlertsIsNeverShown(t *testing.T) {
 		t.Error("the page shows the address, or does not recognise it")
 	}
 	v.post(path, url.Values{"format": {"slack"}, "min_severity": {""}})
-	saved, err := s.Store.Alerts(admintest.Context(t), "shop")
+	saved, err := s.Projects.Alerts(admintest.Context(t), "shop")
 	if err != nil || saved.WebhookURL.Reveal() != secret || saved.Format != "slack" || saved.MinSeverity != "" {
 		t.Errorf("saved %+v, %v", saved, err)
 	}
@@ -361,7 +363,7 @@ func TestAddressOfAlertsIsNeverShown(t *testing.T) {
 		t.Errorf("a wrong address: answer %d, or repeated", answer.Code)
 	}
 	v.post(path+"/off", nil)
-	if saved, err := s.Store.Alerts(admintest.Context(t), "shop"); err != nil || saved.WebhookURL.IsSet() {
+	if saved, err := s.Projects.Alerts(admintest.Context(t), "shop"); err != nil || saved.WebhookURL.IsSet() {
 		t.Errorf("after turning alerts off: %v", err)
 	}
 }
@@ -369,7 +371,7 @@ func TestAddressOfAlertsIsNeverShown(t *testing.T) {
 func TestFormsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	v := s.as(t, s.user(t, "owner@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "owner@example.org", people.RoleAdmin))
 	if answer := v.post("/projects", url.Values{"name": {strings.Repeat("a", maxFormBytes)}}); answer.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("answer %d", answer.Code)
 	}

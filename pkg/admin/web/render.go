@@ -19,9 +19,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/logboom/logboom/pkg/admin"
-	"github.com/logboom/logboom/pkg/admin/session"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/kv"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
@@ -282,7 +282,7 @@ type refusal struct {
 // refusalOf returns the page for an error. It is the one place that chooses
 // status codes.
 func refusalOf(err error) refusal {
-	var throttled *session.ThrottledError
+	var throttled *people.ThrottledError
 	var routing *echo.HTTPError
 	switch {
 	case errors.Is(err, errCrossSite):
@@ -293,7 +293,7 @@ func refusalOf(err error) refusal {
 		return refusal{http.StatusNotFound, "not_found", "There is no such page", "It may have been deleted, or it belongs to a project that you are not a member of."}
 	case errors.As(err, &throttled):
 		return refusal{http.StatusTooManyRequests, "rate_limited", "Too many tries", throttledText(throttled)}
-	case errors.Is(err, session.ErrPlain):
+	case errors.Is(err, people.ErrPlain):
 		return refusal{http.StatusForbidden, "not_encrypted", "This connection is not encrypted", plainAdvice}
 	case errors.Is(err, errFormTooLarge):
 		return refusal{http.StatusRequestEntityTooLarge, "body_too_large", "The form is too large", "It may hold 64 KiB. Nothing was changed."}
@@ -325,7 +325,7 @@ func serverRefusal(err error) refusal {
 	switch {
 	case errors.Is(err, admin.ErrTailsFull):
 		return refusal{http.StatusServiceUnavailable, "too_many_tails", "Too many live tails are open", "Try again in a few seconds."}
-	case errors.Is(err, project.ErrBusy):
+	case errors.Is(err, people.ErrBusy):
 		return refusal{http.StatusServiceUnavailable, "sign_in_busy", "Too many people sign in at once", "Your password was not checked. Try again in a few seconds."}
 	case errors.Is(err, project.ErrNoKey):
 		return refusal{http.StatusServiceUnavailable, "secret_key_missing", "Webhook addresses cannot be decrypted", "They are stored encrypted, and the server has no key for them: set LOGBOOM_SECRET_KEY and restart it."}
@@ -340,10 +340,10 @@ func serverRefusal(err error) refusal {
 // fail answers an error: with the sign-in if nobody is signed in, and else with
 // a page that says what happened and what to do.
 func (r *request) fail(err error) error {
-	if errors.Is(err, session.ErrNone) {
+	if errors.Is(err, people.ErrNoSession) {
 		return r.sendToSignIn()
 	}
-	var throttled *session.ThrottledError
+	var throttled *people.ThrottledError
 	if errors.As(err, &throttled) {
 		r.setRetryAfter(throttled.RetryAfter)
 	}

@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/logboom/logboom/pkg/admin/session"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
 )
 
 func TestBusySignInAndTooManyTriesSayWhatToDo(t *testing.T) {
@@ -21,8 +20,8 @@ func TestBusySignInAndTooManyTriesSayWhatToDo(t *testing.T) {
 		status int
 		text   string
 	}{
-		"busy":      {fmt.Errorf("wait: %w: %w", project.ErrBusy, context.DeadlineExceeded), http.StatusServiceUnavailable, "Too many people sign in at once"},
-		"throttled": {&session.ThrottledError{RetryAfter: 30 * time.Second}, http.StatusTooManyRequests, "Too many tries: wait 30 seconds"},
+		"busy":      {fmt.Errorf("wait: %w: %w", people.ErrBusy, context.DeadlineExceeded), http.StatusServiceUnavailable, "Too many people sign in at once"},
+		"throttled": {&people.ThrottledError{RetryAfter: 30 * time.Second}, http.StatusTooManyRequests, "Too many tries: wait 30 seconds"},
 	} {
 		answer := httptest.NewRecorder()
 		in := &request{Context: s.echo.NewContext(httptest.NewRequest(http.MethodGet, "http://localhost/", nil), answer), pages: s.pages}

@@ -13,7 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/logboom/logboom/pkg/admin"
-	"github.com/logboom/logboom/pkg/admin/session"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
@@ -72,12 +72,12 @@ func (r *request) authorize(operation admin.Operation) error {
 	}
 	r.Request().Body = http.MaxBytesReader(r.Response(), r.Request().Body, maxFormBytes)
 	var err error
-	if r.caller, err = r.pages.Person(r.Request()); err != nil && !errors.Is(err, session.ErrNone) {
+	if r.caller, err = r.pages.Person(r.Request()); err != nil && !errors.Is(err, people.ErrNoSession) {
 		return err
 	}
 	r.caller.RequestID, r.caller.Address = telemetry.RequestID(r), r.RealIP()
 	if r.caller.Email == "" && operation.Access() != admin.Anyone {
-		return session.ErrNone
+		return people.ErrNoSession
 	}
 	if r.project, err = r.pages.service.Authorize(r.Request().Context(), r.caller, operation, r.Param("project")); err != nil {
 		return err

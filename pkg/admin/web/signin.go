@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/admin"
-	"github.com/logboom/logboom/pkg/admin/session"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
+	"github.com/logboom/logboom/pkg/secret"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
@@ -61,7 +61,7 @@ func nextPath(wanted string) string {
 }
 
 // throttledText says how long to wait after too many attempts.
-func throttledText(err *session.ThrottledError) string {
+func throttledText(err *people.ThrottledError) string {
 	return sentence(err.Error() + ", then try again")
 }
 
@@ -72,10 +72,10 @@ func (p *Pages) signIn(r *request) error {
 		return err // before the password is checked
 	}
 	again := signInView{Email: r.form.Get("email"), Next: r.form.Get("next")}
-	token, err := p.service.SignIn(r.Request().Context(), r.caller, r.sessionToken(), r.form.Get("email"), project.NewSecret(r.form.Get("password")))
-	var throttled *session.ThrottledError
+	token, err := p.service.SignIn(r.Request().Context(), r.caller, r.sessionToken(), r.form.Get("email"), secret.New(r.form.Get("password")))
+	var throttled *people.ThrottledError
 	switch {
-	case errors.Is(err, project.ErrCredentials):
+	case errors.Is(err, people.ErrCredentials):
 		telemetry.SetCode(r, "wrong_credentials")
 		again.Fault = "E-mail address or password is wrong."
 		return r.showSignIn(http.StatusUnauthorized, again)
@@ -97,7 +97,7 @@ func (r *request) sessionToken() string {
 
 // setSession gives the browser the token of a session.
 func (r *request) setSession(token string) error {
-	return r.pages.cookies.Write(r.Response(), r.Request(), sessionCookie, token, session.Lifetime)
+	return r.pages.cookies.Write(r.Response(), r.Request(), sessionCookie, token, people.Lifetime)
 }
 
 // enter gives the browser a session and leads to the next page.
@@ -139,7 +139,7 @@ func (p *Pages) finishCompanySignIn(r *request) error {
 	if !p.service.HasCompanyAccounts() {
 		return admin.ErrNoCompany
 	}
-	attempt := session.ParseAttempt(p.cookies.Read(r.Request(), attemptCookie))
+	attempt := people.ParseAttempt(p.cookies.Read(r.Request(), attemptCookie))
 	if err := p.cookies.Write(r.Response(), r.Request(), attemptCookie, "", 0); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (p *Pages) finishCompanySignIn(r *request) error {
 // companyFault shows why a company account did not sign in. Details of the
 // issuer's answer are only logged.
 func (r *request) companyFault(err error) error {
-	for _, known := range []error{session.ErrForeignAttempt, session.ErrNotVerified, admin.ErrNotInvited, session.ErrIssuer} {
+	for _, known := range []error{people.ErrForeignAttempt, people.ErrNotVerified, admin.ErrNotInvited, people.ErrIssuer} {
 		if errors.Is(err, known) {
 			telemetry.SetCode(r, "company_account_refused")
 			r.pages.logger.Warn("company sign-in refused", "request_id", telemetry.RequestID(r), "err", err)
@@ -203,7 +203,7 @@ func (p *Pages) setUp(r *request) error {
 		return err
 	}
 	again := setUpView{Email: r.form.Get("email")}
-	token, err := p.service.Setup(r.Request().Context(), r.caller, r.sessionToken(), r.form.Get("code"), r.form.Get("email"), project.NewSecret(r.form.Get("password")))
+	token, err := p.service.Setup(r.Request().Context(), r.caller, r.sessionToken(), r.form.Get("code"), r.form.Get("email"), secret.New(r.form.Get("password")))
 	if errors.Is(err, admin.ErrSetupCode) {
 		telemetry.SetCode(r, "wrong_code")
 		again.Field, again.Fault = "code", "This is not the code. It is in the newest lines of the admin process's log."

@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/admin/admintest"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 func TestSignInAlwaysCreatesANewSession(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.user(t, "one@example.org", project.RoleAdmin)
+	s.user(t, "one@example.org", people.RoleAdmin)
 	s.closeSetUp(t)
 	v := s.visitor(t)
 	fixed := strings.Repeat("A", 43)
@@ -46,7 +47,7 @@ func TestSignInAlwaysCreatesANewSession(t *testing.T) {
 // closeSetUp creates the first admin, so that people can sign in.
 func (s *site) closeSetUp(t *testing.T) {
 	t.Helper()
-	if _, err := s.Store.CreateFirstAdmin(admintest.Context(t), "first@example.org", project.NewSecret(password)); err != nil {
+	if _, err := s.People.CreateFirstAdmin(admintest.Context(t), "first@example.org", secret.New(password)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -54,7 +55,7 @@ func (s *site) closeSetUp(t *testing.T) {
 func TestSignOutEndsTheSession(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	v := s.as(t, s.user(t, "one@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "one@example.org", people.RoleAdmin))
 	replayed := s.visitor(t)
 	replayed.cookies[sessionCookie] = v.cookies[sessionCookie]
 	if !replayed.isIn() {
@@ -72,7 +73,7 @@ func TestSignOutEndsTheSession(t *testing.T) {
 func TestUnknownUserAndWrongPasswordGetTheSameAnswer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.user(t, "one@example.org", project.RoleAdmin)
+	s.user(t, "one@example.org", people.RoleAdmin)
 	s.closeSetUp(t)
 	v := s.visitor(t)
 	wrong, unknown := v.signIn("one@example.org", "not it"), v.signIn("two@example.org", "not it")
@@ -115,7 +116,7 @@ func TestFormsOfOtherSitesChangeNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Project(t, "shop")
-	v := s.as(t, s.user(t, "one@example.org", project.RoleAdmin))
+	v := s.as(t, s.user(t, "one@example.org", people.RoleAdmin))
 	for name, header := range map[string]map[string]string{
 		"by fetch metadata": {"Sec-Fetch-Site": "cross-site"},
 		"of a neighbour":    {"Sec-Fetch-Site": "same-site"},
@@ -137,7 +138,7 @@ func TestFormsOfOtherSitesChangeNothing(t *testing.T) {
 	if answer := v.post("/projects", url.Values{"name": {"mine"}}); answer.Code != http.StatusSeeOther {
 		t.Errorf("a form of this site: answer %d", answer.Code)
 	}
-	if list, err := s.Store.Projects(admintest.Context(t), "", 0); err != nil || len(list) != 2 {
+	if list, err := s.Projects.Projects(admintest.Context(t), "", 0); err != nil || len(list) != 2 {
 		t.Errorf("the projects are now %v, %v", list, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 //go:embed snippets
@@ -44,7 +44,7 @@ func (p *Pages) startPage(r *request) error { return r.showStart(http.StatusOK, 
 // creates one. It comes by a form, so that no address contains it.
 func (p *Pages) startWithToken(r *request) error {
 	if given := r.form.Get("token"); given != "" {
-		if _, err := project.ParseToken(given); err != nil {
+		if _, err := token.Parse(given); err != nil {
 			return errGone
 		}
 		return r.showStart(http.StatusOK, startView{Token: given})

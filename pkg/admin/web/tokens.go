@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/admin"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 // unusedAfter is when the page marks a token as unused.
@@ -14,7 +14,7 @@ const unusedAfter = 30 * 24 * time.Hour
 
 // tokenRow is one token of the list.
 type tokenRow struct {
-	project.Token
+	token.Token
 	Path   string
 	Seen   string
 	Unused bool
@@ -70,7 +70,7 @@ func (p *Pages) revokeToken(r *request) error {
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(list, func(t project.Token) bool { return t.ID == r.Param("token") })
+	at := slices.IndexFunc(list, func(t token.Token) bool { return t.ID == r.Param("token") })
 	if at < 0 {
 		return admin.ErrNoToken
 	}

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/logboom/logboom/pkg/admin"
+	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 // userRow is one user of the list.
@@ -22,7 +24,7 @@ type userRow struct {
 type usersView struct {
 	Users []userRow
 	Email string // of the form, like the fields below
-	Role  project.Role
+	Role  people.Role
 	Names string // of projects
 	Field string
 	Fault string
@@ -30,7 +32,7 @@ type usersView struct {
 }
 
 func (p *Pages) usersPage(r *request) error {
-	return r.showUsers(http.StatusOK, usersView{Role: project.RoleMember})
+	return r.showUsers(http.StatusOK, usersView{Role: people.RoleMember})
 }
 
 const usersPerPage = 100
@@ -55,8 +57,8 @@ func splitNames(typed string) []string {
 }
 
 func (p *Pages) createUser(r *request) error {
-	again := usersView{Email: r.form.Get("email"), Role: project.Role(r.form.Get("role")), Names: r.form.Get("projects")}
-	err := p.service.CreateUser(r.Request().Context(), r.caller, again.Email, project.NewSecret(r.form.Get("password")), again.Role, splitNames(again.Names))
+	again := usersView{Email: r.form.Get("email"), Role: people.Role(r.form.Get("role")), Names: r.form.Get("projects")}
+	err := p.service.CreateUser(r.Request().Context(), r.caller, again.Email, secret.New(r.form.Get("password")), again.Role, splitNames(again.Names))
 	if errors.Is(err, project.ErrNameTaken) {
 		again.Field, again.Fault = "email", "Another user has this address."
 		return r.showUsers(http.StatusConflict, again)
@@ -74,13 +76,13 @@ func (p *Pages) createUser(r *request) error {
 // changeUser changes a user's role and projects.
 func (p *Pages) changeUser(r *request) error {
 	email := r.form.Get("email")
-	err := p.service.ChangeUser(r.Request().Context(), r.caller, email, project.Role(r.form.Get("role")), splitNames(r.form.Get("projects")))
+	err := p.service.ChangeUser(r.Request().Context(), r.caller, email, people.Role(r.form.Get("role")), splitNames(r.form.Get("projects")))
 	_, fault, refused := faultOf(err)
-	if errors.Is(err, project.ErrLastAdmin) {
-		fault, refused = sentence(project.ErrLastAdmin.Error()), true
+	if errors.Is(err, people.ErrLastAdmin) {
+		fault, refused = sentence(people.ErrLastAdmin.Error()), true
 	}
 	if refused {
-		return r.showUsers(http.StatusBadRequest, usersView{Role: project.RoleMember, Field: "row", Fault: email + ": " + fault})
+		return r.showUsers(http.StatusBadRequest, usersView{Role: people.RoleMember, Field: "row", Fault: email + ": " + fault})
 	}
 	if err != nil {
 		return err
@@ -106,8 +108,8 @@ func (p *Pages) deleteUser(r *request) error {
 	if _, fault, ok := faultOf(err); ok {
 		return r.askAgain(http.StatusBadRequest, v, c, fault)
 	}
-	if errors.Is(err, project.ErrLastAdmin) {
-		return r.askAgain(http.StatusConflict, v, c, sentence(project.ErrLastAdmin.Error()))
+	if errors.Is(err, people.ErrLastAdmin) {
+		return r.askAgain(http.StatusConflict, v, c, sentence(people.ErrLastAdmin.Error()))
 	}
 	if err != nil {
 		return err
@@ -138,8 +140,8 @@ func (r *request) showUserPassword(status int, v userPasswordView) error {
 // the old one.
 func (p *Pages) setUserPassword(r *request) error {
 	email := r.form.Get("email")
-	err := p.service.SetUserPassword(r.Request().Context(), r.caller, email, project.NewSecret(r.form.Get("password")))
-	if errors.Is(err, project.ErrCredentials) {
+	err := p.service.SetUserPassword(r.Request().Context(), r.caller, email, secret.New(r.form.Get("password")))
+	if errors.Is(err, people.ErrCredentials) {
 		return r.showUserPassword(http.StatusConflict, userPasswordView{email, "Somebody else changed the password at the same time. Their password is the valid one."})
 	}
 	if _, fault, ok := faultOf(err); ok {

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/admin/admintest"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/people"
 )
 
 func TestAdministratorSetsAUsersPassword(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	boss, user := s.user(t, "boss@example.org", project.RoleAdmin), s.user(t, "one@example.org", project.RoleMember)
+	boss, user := s.user(t, "boss@example.org", people.RoleAdmin), s.user(t, "one@example.org", people.RoleMember)
 	v, theirs := s.as(t, boss), s.as(t, user)
 	if page := v.get(usersPath).Body.String(); !strings.Contains(page, "/installation/users/password?email=one%40example.org") || strings.Contains(page, "password?email=boss") {
 		t.Error("the list does not link to the form, or links to one's own")
@@ -48,14 +48,14 @@ func TestUserKeepsTheirProjectsIfTheNewRoleIsUnknown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	shop := s.Project(t, "shop")
-	user := s.user(t, "few@example.org", project.RoleAdmin, shop)
-	v := s.as(t, s.user(t, "boss@example.org", project.RoleAdmin))
+	user := s.user(t, "few@example.org", people.RoleAdmin, shop)
+	v := s.as(t, s.user(t, "boss@example.org", people.RoleAdmin))
 	for _, role := range []string{"", "root"} {
 		if answer := v.post(usersPath+"/role", url.Values{"email": {user.Email}, "role": {role}, "projects": {""}}); answer.Code != http.StatusBadRequest {
 			t.Errorf("role %q: answer %d", role, answer.Code)
 		}
 	}
-	if projects, err := s.Deps.Sessions.Members().Of(admintest.Context(t), user); err != nil || len(projects) != 1 {
+	if projects, err := s.Deps.Sessions.Projects(admintest.Context(t), user); err != nil || len(projects) != 1 {
 		t.Errorf("the user is limited to %v, %v", projects, err)
 	}
 }

@@ -33,7 +33,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/logboom/logboom/pkg/admin"
-	"github.com/logboom/logboom/pkg/admin/session"
+	"github.com/logboom/logboom/pkg/people"
 )
 
 // Config is for operators.
@@ -50,7 +50,7 @@ type Pages struct {
 	cfg       Config
 	logger    *slog.Logger
 	service   *admin.Service
-	cookies   session.Cookies
+	cookies   people.Cookies
 	templates templates
 	assets    *assets
 	origin    *http.CrossOriginProtection
@@ -60,7 +60,7 @@ type Pages struct {
 // New parses the templates and assets; it starts nothing.
 func New(cfg Config, logger *slog.Logger, service *admin.Service) (*Pages, error) {
 	p := &Pages{
-		cfg: cfg, logger: logger, service: service, cookies: session.Cookies{Public: cfg.Public},
+		cfg: cfg, logger: logger, service: service, cookies: people.Cookies{Public: cfg.Public},
 		origin: http.NewCrossOriginProtection(), now: time.Now,
 	}
 	if cfg.Public != nil {
@@ -87,11 +87,11 @@ func (p *Pages) Mount(e *echo.Echo) {
 }
 
 // Person returns the caller whose session the request carries. The error is
-// session.ErrNone without one, and for requests that change something and come
+// people.ErrNoSession without one, and for requests that change something and come
 // from another site's page.
 func (p *Pages) Person(r *http.Request) (admin.Caller, error) {
 	if p.origin.Check(r) != nil {
-		return admin.Caller{}, session.ErrNone
+		return admin.Caller{}, people.ErrNoSession
 	}
 	return p.service.SessionCaller(r.Context(), p.cookies.Read(r, sessionCookie))
 }

@@ -2,7 +2,9 @@
 
 package cluster
 
-import "errors"
+import (
+	"errors"
+)
 
 var errNoDaemon = errors.New("no Docker daemon answers: start Docker and try again")
 

@@ -14,7 +14,7 @@ import (
 	"github.com/testcontainers/testcontainers-go/network"
 	"github.com/testcontainers/testcontainers-go/wait"
 
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 const (
@@ -50,7 +50,7 @@ func newCluster(t *testing.T) *cluster {
 	t.Cleanup(func() { _ = docker.Close() })
 	c.docker = docker.Client
 	c.inner, c.outer = newNetwork(t), newNetwork(t)
-	c.token = project.NewToken().Reveal()
+	c.token = token.New().Reveal()
 	c.startEngines()
 	migrate := c.launch("migrate", "local/logboom-admin:latest", map[string][]string{c.inner: {"migrate"}},
 		testcontainers.WithCmd("migrate"), testcontainers.WithHostConfigModifier(confined), testcontainers.WithEnv(c.environment("admin")),

@@ -31,9 +31,9 @@ const (
 	// naive inserts under a random token and commits afterwards: rows are inserted
 	// again if the commit fails.
 	naive control = "naive"
-	// token inserts under the token first-last and trusts it: after a restart the
+	// byToken inserts under the token first-last and trusts it: after a restart the
 	// batches differ, and a token may be remembered although the rows are not there.
-	token control = "token"
+	byToken control = "token"
 )
 
 // controlMode is the argument that makes this program such a writer.
@@ -154,7 +154,7 @@ func (w *controlWriter) move(ctx context.Context, shard uint8) error {
 func (w *controlWriter) insert(ctx context.Context, name string, from, to uint64, block *clickhouse.LogBlock) error {
 	for {
 		id := rand.Text()
-		if w.control == token {
+		if w.control == byToken {
 			id = fmt.Sprintf("%s-%d-%d", name, from, to)
 		}
 		err := w.client.InsertLogs(ctx, id, block)

@@ -51,7 +51,7 @@ func TestFaultsAreChosenByNameAndGroup(t *testing.T) {
 
 func TestControlsHaveTheirFaults(t *testing.T) {
 	t.Parallel()
-	for _, c := range []control{naive, token} {
+	for _, c := range []control{naive, byToken} {
 		if got, err := chosen((&tools{}).all(), faultsOf(c)); err != nil || len(got) < 3 {
 			t.Errorf("%s: %v (%v)", c, names(got), err)
 		}

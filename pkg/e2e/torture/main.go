@@ -124,7 +124,7 @@ func (o *options) validate(rest []string) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("%q is not an option: all options begin with -", rest[0])
 	}
-	if !slices.Contains([]control{"", naive, token}, o.control) {
+	if !slices.Contains([]control{"", naive, byToken}, o.control) {
 		return fmt.Errorf("-control %q: want naive or token", o.control)
 	}
 	if o.duration < time.Second || o.duration > 24*time.Hour {

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/logboom/logboom/pkg/freeport"
-	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/token"
 )
 
 const (
@@ -85,7 +85,7 @@ func (s *system) proxies() []*proxy {
 
 // newSystem builds the programs and prepares everything; it starts nothing.
 func newSystem(ctx context.Context, folder string, disks bool, stand control) (*system, error) {
-	s := &system{folder: folder, binaries: filepath.Join(folder, "bin"), control: stand, password: rand.Text(), token: project.NewToken().Reveal(), given: map[string]bool{}}
+	s := &system{folder: folder, binaries: filepath.Join(folder, "bin"), control: stand, password: rand.Text(), token: token.New().Reveal(), given: map[string]bool{}}
 	if err := s.build(ctx); err != nil {
 		return nil, err
 	}

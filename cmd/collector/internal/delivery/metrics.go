@@ -1,6 +1,8 @@
 package delivery
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Reasons for which lines are dropped.
 const (

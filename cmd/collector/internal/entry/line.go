@@ -1,6 +1,8 @@
 package entry
 
-import "slices"
+import (
+	"slices"
+)
 
 const (
 	// MaxLine is the length, in bytes, at which a Joiner cuts a line that does

@@ -1,0 +1,323 @@
+package token
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/leaktest"
+	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// patience is for all that has to happen and not how fast, on machines that are
+// busy or stand still for seconds.
+const patience = time.Minute
+
+// startNATS runs a real server until the test ends.
+func startNATS(t testing.TB, dir string) *embedded.NATS {
+	t.Helper()
+	return restartNATS(t, dir, "")
+}
+
+// restartNATS runs a server over a folder of an earlier one, for clients that
+// know the earlier one's token.
+func restartNATS(t testing.TB, dir, token string) *embedded.NATS {
+	t.Helper()
+	server, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: dir, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stopNATS(t, server) })
+	return server
+}
+
+func stopNATS(t testing.TB, server *embedded.NATS) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := server.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// The project store under a name that can be embedded beside this package's.
+type projectStore = project.Store
+
+// stores joins the stores of projects and of tokens.
+type stores struct {
+	*projectStore
+	*Store
+}
+
+// DeleteProject deletes a project and its tokens.
+func (s stores) DeleteProject(ctx context.Context, name string) (project.Project, error) {
+	deleted, err := s.projectStore.DeleteProject(ctx, name)
+	if err == nil {
+		err = s.DeleteTokens(ctx, deleted.ID)
+	}
+	return deleted, err
+}
+
+// identify looks a token up in the record.
+func (s stores) identify(ctx context.Context, digest secret.Digest) (Identity, error) {
+	g, err := s.find(ctx, digest)
+	if err != nil {
+		return Identity{}, err
+	}
+	return g.identity(s.Defaults()), nil
+}
+
+// openStores opens the stores of a queue.
+func openStores(t testing.TB, js jetstream.JetStream, config project.Config) stores {
+	t.Helper()
+	projects, err := project.Open(t.Context(), js, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := Open(t.Context(), js, projects, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stores{projects, tokens}
+}
+
+// connect opens the stores of the server at the address, over a connection of
+// its own.
+func connect(t testing.TB, address string) stores {
+	t.Helper()
+	return connectWith(t, address, project.Config{})
+}
+
+func connectWith(t testing.TB, address string, config project.Config) stores {
+	t.Helper()
+	return openStores(t, patientStream(t, address), config)
+}
+
+// patientStream is a connection that waits for a slow server. It goes on though
+// another server may once have answered on the port of one that was stopped.
+func patientStream(t testing.TB, address string) jetstream.JetStream {
+	t.Helper()
+	conn, err := nats.Connect(address, nats.Timeout(patience), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
+		nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+// newStore is a store of its own, empty.
+func newStore(t testing.TB) stores {
+	t.Helper()
+	return connect(t, startNATS(t, t.TempDir()).URL())
+}
+
+// newToken makes a project with a token.
+func newToken(t testing.TB, store stores, name string) (Token, string) {
+	t.Helper()
+	if _, err := store.CreateProject(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	token, secret, err := store.CreateToken(t.Context(), name, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token, secret.Reveal()
+}
+
+// follow runs the cache until the test ends and waits until it follows.
+func follow(t testing.TB, cache *Cache) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1) // Run's answer, so that it never waits for the test
+	go func() { done <- cache.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, func() bool { return cache.Stats().Watching })
+}
+
+// undisturbed begins to watch a cache that follows, and gives what tells
+// whether nothing came in between since: no change, and no such time that
+// something known has to be looked up again. A machine that stands still for a
+// second makes that so.
+func undisturbed(cache *Cache) func() bool {
+	began, changes := cache.now(), cache.changes.Load()
+	return func() bool {
+		now := cache.now()
+		return now-began < lookupTrust && cache.isComplete(now) && cache.changes.Load() == changes
+	}
+}
+
+// stopClock has no time pass for a cache that nobody has follow the record:
+// what it has looked up stays known.
+func stopClock(cache *Cache) {
+	at := cache.now()
+	cache.now = func() time.Duration { return at }
+}
+
+func newCache(t testing.TB, store stores, shared Shared) *Cache {
+	t.Helper()
+	return NewCache(store.Store, shared, slog.New(slog.DiscardHandler))
+}
+
+// eventually waits until the condition holds.
+func eventually(t testing.TB, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-late.C:
+			t.Fatalf("not within %s", patience)
+		}
+	}
+}
+
+// proxy stands between a client and a server and can stop carrying anything,
+// both ways, without closing a connection: what a network does that drops
+// packets.
+type proxy struct {
+	listener net.Listener
+	done     sync.WaitGroup
+
+	mu     sync.Mutex
+	target string
+	open   *sync.Cond
+	cut    bool
+	ended  bool
+	conns  []net.Conn
+}
+
+func startProxy(t testing.TB, target string) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: listener, target: target}
+	p.open = sync.NewCond(&p.mu)
+	p.done.Go(p.accept)
+	t.Cleanup(p.stop)
+	return p
+}
+
+func (p *proxy) addr() string { return p.listener.Addr().String() }
+
+// set cuts the connection, or lets it carry again.
+func (p *proxy) set(cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = cut
+	p.open.Broadcast()
+}
+
+// retarget has connections from now on go to another server, or nowhere.
+func (p *proxy) retarget(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+func (p *proxy) currentTarget() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.currentTarget()) // fails where there is none
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, client, server)
+		p.mu.Unlock()
+		p.done.Go(func() { p.carry(client, server) })
+		p.done.Go(func() { p.carry(server, client) })
+	}
+}
+
+func (p *proxy) carry(from, to net.Conn) {
+	defer func() { _, _ = from.Close(), to.Close() }()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil || !p.wait() {
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// wait holds back while the connection is cut.
+func (p *proxy) wait() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.cut && !p.ended {
+		p.open.Wait()
+	}
+	return !p.ended
+}
+
+func (p *proxy) stop() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	p.ended = true
+	p.open.Broadcast()
+	for _, conn := range p.conns {
+		_ = conn.Close()
+	}
+	p.mu.Unlock()
+	p.done.Wait()
+}
+
+var _ io.Writer = (*sink)(nil)
+
+// sink keeps what is written to it, from many goroutines.
+type sink struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = append(s.text, p...)
+	return len(p), nil
+}
+
+func (s *sink) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(s.text)
+}
