@@ -91,7 +91,7 @@ func neverSent(err error) bool {
 
 // away tells an error of a queue that is not there from its refusal of one
 // message, which says nothing about the next.
-func away(err error) bool {
+func isAway(err error) bool {
 	_, refused := errors.AsType[*jetstream.APIError](err)
 	return errors.Is(err, ErrUnavailable) && !refused
 }

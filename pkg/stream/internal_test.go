@@ -76,7 +76,7 @@ func TestErrorsOfTheServerAreClassed(t *testing.T) {
 		"anything else":       {jetstream.APIError{Code: 503, ErrorCode: 10008}, ErrUnavailable},
 	} {
 		err := refusal(&test.api)
-		if !errors.Is(err, test.want) || errors.Is(err, ErrUnknown) || away(err) {
+		if !errors.Is(err, test.want) || errors.Is(err, ErrUnknown) || isAway(err) {
 			t.Errorf("%s: got %v, want %v", name, err, test.want)
 		}
 	}
