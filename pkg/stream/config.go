@@ -8,7 +8,6 @@ import (
 
 const (
 	defaultShards          = 4
-	MaxShards              = 256 // a row's _shard is one byte
 	defaultMaxBytes        = 4 << 30
 	defaultDeadMaxBytes    = 1 << 30
 	minStreamBytes         = 1 << 20
@@ -17,29 +16,28 @@ const (
 	defaultReplayShare     = 5 // one fifth of MaxBytes
 )
 
-// Config says what the topology looks like. Where a stream exists already, a
-// zero takes what is there; a MaxBytes, DuplicateWindow or Replicas that is
-// given and differs is applied to it.
+// Config describes the streams. A zero keeps the setting of an existing stream; a
+// MaxBytes, DuplicateWindow or Replicas that is not zero is applied to it.
 type Config struct {
-	// Shards is the number of streams of each kind. It is fixed when the first
-	// one is created; 0 takes what is there, or 4.
+	// Shards is the number of streams of each kind. It is fixed when the first one
+	// is created. 0: the existing number, or 4.
 	Shards int
 	// Replicas of each stream: 1 alone, 3 in a cluster. Default 1.
 	Replicas int
-	// MaxBytes is the size at which one stream refuses messages. The server
-	// reserves it for each of the 2 × Shards streams. Default 4 GiB.
+	// MaxBytes is the size at which a stream refuses messages. The server reserves
+	// it for each of the 2 × Shards streams. Default 4 GiB.
 	MaxBytes int64
 	// DeadMaxBytes is the same for the dead letters. Default 1 GiB.
 	DeadMaxBytes int64
-	// DuplicateWindow is how long a key is remembered, at about 130 bytes of
-	// the server's memory each. Default 2 min.
+	// DuplicateWindow is how long the server remembers a message's ID, in about 130
+	// bytes of memory each. Default 2 min.
 	DuplicateWindow time.Duration
-	// ReplayAge and ReplayBytes bound what Purge keeps of messages that have
-	// been dealt with: the younger ones, and of those the newest bytes.
-	// Defaults: 1 h, and a fifth of the stream's limit.
+	// ReplayAge and ReplayBytes bound the committed messages that Purge keeps: the
+	// younger ones, and of those the newest bytes. Defaults: 1 h, and a fifth of the
+	// stream's limit.
 	ReplayAge   time.Duration
 	ReplayBytes int64
-	// Logger takes what an operator should know. Default: nothing is kept.
+	// Logger receives what an operator should know. Default: none.
 	Logger *slog.Logger
 }
 
@@ -47,7 +45,7 @@ type Config struct {
 func (c Config) Validate() error {
 	switch {
 	case c.Shards < 0 || c.Shards > MaxShards:
-		return fmt.Errorf("setting Shards is %d: give 1 to %d, or 0 for what is there", c.Shards, MaxShards)
+		return fmt.Errorf("setting Shards is %d: give 1 to %d, or 0 for the existing number", c.Shards, MaxShards)
 	case c.Replicas < 0 || c.Replicas > 5 || c.Replicas != 0 && c.Replicas%2 == 0:
 		return fmt.Errorf("setting Replicas is %d: give 1, 3 or 5", c.Replicas)
 	case c.MaxBytes != 0 && c.MaxBytes < minStreamBytes:

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -20,29 +21,29 @@ const (
 	connectWaitMost    = 2 * time.Second
 	reconnectWait      = 50 * time.Millisecond
 	reconnectWaitExtra = 200 * time.Millisecond
-	// A write that stalls so long means a dead peer: the server reads its
+	// A write that stalls for writeTimeout means a dead peer: the server reads its
 	// sockets even while its disk is slow.
 	writeTimeout = 3 * time.Second
 	pingInterval = 2 * time.Second
 	apiTimeout   = 5 * time.Second
 )
 
-// ConnectConfig says how to connect to the queue.
+// ConnectConfig describes a connection to the queue.
 type ConnectConfig struct {
-	// Name is what the server calls this connection: the process, such as
-	// ingest, and perhaps more words. Answers come to the process's own inbox,
+	// Name is the name of the connection on the server: the process, such as ingest,
+	// and perhaps more words. Answers arrive in the inbox of its first word, such as
 	// _INBOX.ingest.
 	Name string
-	// Logger takes connects, disconnects and errors. Default: none is kept.
+	// Logger receives connects, disconnects and errors. Default: none.
 	Logger *slog.Logger
-	// Options come after this package's own and win over them.
+	// Options override this package's own.
 	Options []nats.Option
 }
 
-// Connect connects to the servers of address, a comma-separated list, and
-// tries until ctx ends. Later the connection comes back by itself, for ever;
-// while it is away a publish fails at once and nothing is kept to be sent
-// later. The caller closes the connection.
+// Connect connects to the servers of address, a comma-separated list, and retries
+// until ctx ends. A lost connection is restored by itself, for ever. While it is
+// lost, a publish fails at once and nothing is buffered. The caller closes the
+// connection.
 func Connect(ctx context.Context, address string, cfg ConnectConfig) (*nats.Conn, jetstream.JetStream, error) {
 	log := cfg.Logger
 	if log == nil {
@@ -54,7 +55,7 @@ func Connect(ctx context.Context, address string, cfg ConnectConfig) (*nats.Conn
 	}
 	options := append(connectOptions(cfg.Name, log), inboxOptions(cfg.Name)...)
 	options = append(options, cfg.Options...)
-	var last error // why the newest attempt failed: ctx's own error does not say
+	var last error // of the newest attempt: ctx's own error does not say why it failed
 	attempt := func() (*nats.Conn, error) {
 		nc, err := nats.Connect(address, options...)
 		last = err
@@ -88,10 +89,10 @@ func connectOptions(name string, log *slog.Logger) []nats.Option {
 		nats.Name(name),
 		nats.Timeout(connectTimeout),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // a server may come back before its users do
+		nats.IgnoreAuthErrorAbort(), // a server may start before its users are known
 		nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectWaitExtra, reconnectWaitExtra),
-		nats.ReconnectBufSize(-1), // fail while disconnected: a kept publish would be answered twice
+		nats.ReconnectBufSize(-1), // fail while disconnected: a buffered message would be published twice by retries
 		nats.FlusherTimeout(writeTimeout),
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(2),
@@ -100,17 +101,16 @@ func connectOptions(name string, log *slog.Logger) []nats.Option {
 				log.Warn("queue connection lost", "err", err)
 			}
 		}),
-		nats.ReconnectHandler(func(*nats.Conn) { log.Info("queue connection is back") }),
+		nats.ReconnectHandler(func(*nats.Conn) { log.Info("queue connection restored") }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			log.Warn("queue connection reported an error", "err", err)
 		}),
 	}
 }
 
-// inboxOptions keep the answers to a process apart from those to others, so that
-// a server can let each listen to its own alone. The inbox is one of _INBOX.>,
-// which is what servers allow that know of no other. A name whose first word may
-// not stand in a subject has none of its own.
+// inboxOptions give each process an inbox of its own, so that a server can let it
+// subscribe to that one alone. The inbox is below _INBOX.>, which servers allow by
+// default. A name whose first word is not valid in a subject keeps the common one.
 func inboxOptions(name string) []nats.Option {
 	process, _, _ := strings.Cut(name, " ")
 	if !isToken(process) {
@@ -119,8 +119,8 @@ func inboxOptions(name string) []nats.Option {
 	return []nats.Option{nats.CustomInboxPrefix(nats.InboxPrefix + process)}
 }
 
-// redact is the address as it may be shown: without user, password and query.
-// The error of a bad one does not repeat it, for the secret may be the bad part.
+// redact returns the address without user, password and query. Its error does not
+// repeat a bad address, because the bad part may be a secret.
 func redact(address string) (string, error) {
 	var shown []string
 	for part := range strings.SplitSeq(address, ",") {
@@ -136,3 +136,57 @@ func redact(address string) (string, error) {
 	}
 	return strings.Join(shown, ","), nil
 }
+
+// link follows the state of a connection, so that no caller waits for an answer that
+// a broken connection cannot bring. Reading the state takes no lock of the
+// connection, which may be stuck in a write.
+type link struct {
+	nc *nats.Conn
+
+	mu     sync.Mutex
+	alive  context.Context // until the connection breaks
+	broken context.CancelCauseFunc
+}
+
+func newLink(nc *nats.Conn) *link {
+	l := &link{nc: nc}
+	l.alive, l.broken = context.WithCancelCause(context.Background())
+	return l
+}
+
+// watch records every change until ctx ends. It registers the listener before it
+// reads the status for the first time, so that it misses no change.
+func (l *link) watch(ctx context.Context) {
+	changes := l.nc.StatusChanged()
+	defer l.nc.RemoveStatusListener(changes)
+	l.record(l.nc.Status())
+	for {
+		select {
+		case status := <-changes:
+			l.record(status)
+			l.record(l.nc.Status()) // nats.go drops events when the channel is full
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *link) record(status nats.Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case status != nats.CONNECTED:
+		l.broken(errLinkDown)
+	case l.alive.Err() != nil:
+		l.alive, l.broken = context.WithCancelCause(context.Background())
+	}
+}
+
+// context returns a context that ends with errLinkDown when the connection breaks.
+func (l *link) context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.alive
+}
+
+func (l *link) up() bool { return l.context().Err() == nil }

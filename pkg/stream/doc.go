@@ -1,23 +1,22 @@
-// Package stream is the queue: the JetStream topology by name, and what goes
-// in and out of it.
+// Package stream is the queue: its JetStream streams by name, and how messages are
+// published to them and read from them.
 //
-// It sits between ingest, which publishes, and the writer and the notifier,
-// which consume. A message's payload is opaque bytes here. A newcomer's usual
-// mistake is to look for acknowledgements on the reading side: there are none.
-// What has been dealt with is written in the Ledger, by compare-and-swap, and
-// nowhere else.
+// It stands between ingest, which publishes, and the writer and the notifier,
+// which read. A message's payload is opaque here. A newcomer's usual mistake is to
+// look for acknowledgements by readers. There are none: each reader keeps its
+// position in the ledger (pkg/ledger).
 //
-//	Publish ─▶ lane LOGS_0 ──▶ LOGS_0   ──▶ Consumer ─▶ caller ─▶ Ledger w.LOGS_0
-//	        ─▶ lane LOGS_1 ──▶ LOGS_1   ──▶ …
-//	        ─▶ lane EVENTS_0 ▶ EVENTS_0 ──▶ Consumer ─▶ caller ─▶ Ledger w.EVENTS_0, n.EVENTS_0
-//	                           DEAD      ◀── Bury
+//	Publish ─▶ pipeline LOGS_0 ──▶ LOGS_0   ──▶ Consumer ─▶ writer
+//	        ─▶ pipeline LOGS_1 ──▶ LOGS_1   ──▶ …
+//	        ─▶ pipeline EVENTS_0 ▶ EVENTS_0 ──▶ Consumer ─▶ writer, notifier
+//	                               DEAD     ◀── PublishDeadLetter
 //
-// One lane gathers what is published to one stream:
+// A pipeline gathers the bodies that are published to one stream:
 //
-//	waiting ──take──▶ in flight ──acknowledged──▶ settled
+//	waiting ────────▶ in flight ──acknowledged──▶ stored
 //	   │                  │
-//	   │ caller left,     │ refused: settled, nothing was accepted
-//	   │ queue away       │ no answer: settled, ErrUnknown
+//	   │ caller left,     │ refused: nothing was accepted
+//	   │ queue away       │ no answer: ErrUnknown
 //	   ▼                  ▼
-//	settled: nothing was accepted
+//	nothing was accepted
 package stream

@@ -11,25 +11,25 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// What Publish and Bury answer when the queue did not take a message. Unless
-// ErrUnknown is among them, nothing was accepted.
+// Errors of Publish and PublishDeadLetter. Unless ErrUnknown is among them, nothing
+// was accepted.
 var (
-	// ErrFull: the stream, or the store behind it, has no room.
+	// ErrFull means that the stream, or the store behind it, has no room.
 	ErrFull = errors.New("queue is full")
-	// ErrBusy: more is waiting, here or in the queue, than may be held.
+	// ErrBusy means that too much is waiting, in this process or in the queue.
 	ErrBusy = errors.New("queue is busy")
-	// ErrUnavailable: the queue is away or does not answer.
+	// ErrUnavailable means that the queue is away or does not answer.
 	ErrUnavailable = errors.New("queue is unavailable")
-	// ErrTooLarge: the message, or one part of it, is more than the queue takes.
+	// ErrTooLarge means that the message, or one part of it, exceeds the limit.
 	ErrTooLarge = errors.New("message is too large for the queue")
-	// ErrClosed: the publisher is stopping, or the consumer was closed.
+	// ErrClosed means that the publisher is stopping, or the consumer was closed.
 	ErrClosed = errors.New("closed")
-	// ErrUnknown comes with ErrUnavailable or with the context's error: the
-	// message was sent and no answer came, so it may or may not be stored.
+	// ErrUnknown comes with ErrUnavailable or with the context's error: the message
+	// was sent but no answer came, so it may be stored or not.
 	ErrUnknown = errors.New("message may or may not be stored")
 )
 
-// The causes with which a wait for an answer ends.
+// The causes for which a wait for an answer ends.
 var (
 	errLinkDown = errors.New("connection to the queue was lost")
 	errNoAnswer = errors.New("no answer in time")
@@ -43,14 +43,14 @@ const (
 	codeNotAvailable    jetstream.ErrorCode = 10008
 	codeServerFull      jetstream.ErrorCode = 10023
 	codeStoreFull       jetstream.ErrorCode = 10047
-	codeStoreFailed     jetstream.ErrorCode = 10077 // its description tells which limit
+	codeStoreFailed     jetstream.ErrorCode = 10077 // its description says which limit
 	codeOffline         jetstream.ErrorCode = 10118
 	codeTooManyRequests jetstream.ErrorCode = 10167
 	codeBatchDuplicate  jetstream.ErrorCode = 10201
 	codeTooManyBatches  jetstream.ErrorCode = 10210
 )
 
-// refusal classes an error that the queue answered with: nothing was stored.
+// refusal returns the error for an answer with which the queue refused a message.
 func refusal(api *jetstream.APIError) error {
 	switch api.ErrorCode {
 	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
@@ -68,8 +68,8 @@ func refusal(api *jetstream.APIError) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, api)
 }
 
-// sendFailure classes an error of sending a message or of waiting for its
-// answer. ctx is the context of the wait.
+// sendFailure returns the error for a message that could not be sent, or was not
+// answered. ctx is the context of the wait.
 func sendFailure(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
@@ -82,22 +82,22 @@ func sendFailure(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrUnknown, err)
 }
 
-// neverSent lists the errors after which the queue cannot have the message. A
-// closed connection is not among them: it also ends a wait for an answer.
+// neverSent returns whether the queue cannot have the message. A closed connection
+// proves nothing: it also ends a wait for an answer.
 func neverSent(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) ||
 		errors.Is(err, nats.ErrReconnectBufExceeded)
 }
 
-// away tells an error of a queue that is not there from its refusal of one
-// message, which says nothing about the next.
+// isAway returns whether err means that the queue is away. A refusal of one message
+// says nothing about the next.
 func isAway(err error) bool {
 	_, refused := errors.AsType[*jetstream.APIError](err)
 	return errors.Is(err, ErrUnavailable) && !refused
 }
 
-// notReady tells what servers that start, or that elect a leader, answer or do
-// not answer, from what stays so.
+// notReady returns whether err is one of servers that start, or elect a leader, and
+// so will pass.
 func notReady(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return slices.Contains([]jetstream.ErrorCode{codeIncomplete, codeNoPeers, codeNotAvailable, codeOffline, jetstream.JSErrCodeJetStreamNotEnabled}, api.ErrorCode)

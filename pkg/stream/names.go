@@ -11,16 +11,18 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
+// MaxShards is the largest number of shards: a row's _shard is one byte.
+const MaxShards = 256
+
 // DeadStream holds the dead letters, under subjects dead.<stream>.
 const DeadStream = "DEAD"
 
-// Name is the name of the stream that holds one shard of a kind.
+// Name returns the name of the stream of a shard, such as LOGS_0.
 func Name(kind record.Kind, shard int) string {
 	return fmt.Sprintf("%s_%d", strings.ToUpper(kind.String()), shard)
 }
 
-// NotifySubject is the subject of the events of one shard that ask for a
-// notification: what a notifier filters by.
+// NotifySubject returns the subject of a shard's events that ask for a notification.
 func NotifySubject(shard int) string { return subject(record.KindEvent, shard, true) }
 
 func subject(kind record.Kind, shard int, notify bool) string {
@@ -34,7 +36,7 @@ func subject(kind record.Kind, shard int, notify bool) string {
 	}
 }
 
-// streamSubjects is what the stream of a shard takes in.
+// streamSubjects returns the subjects of the stream of a shard.
 func streamSubjects(kind record.Kind, shard int) []string {
 	if kind == record.KindLog {
 		return []string{subject(kind, shard, false)}
@@ -42,11 +44,11 @@ func streamSubjects(kind record.Kind, shard int) []string {
 	return []string{subject(kind, shard, false), subject(kind, shard, true)}
 }
 
-// route picks a message's shard. Events go by project alone, so that their
-// order holds. A keyed log goes by project and key, so that a repeat meets the
-// stream that knows the key. Other logs go by the rolling part alone: those of
-// all projects that arrive together meet in one group and share its sync, and
-// over time they spread over all shards.
+// route returns a message's shard. An event's depends on its project alone, so that
+// events stay in order. That of a log with an ID depends on project and ID, so that
+// a repeat reaches the stream that knows the ID. Other logs follow the rolling
+// part: logs of all projects that arrive together share a group and its disk sync,
+// and over time they spread over all shards.
 func route(m *Message, roll uint64, shards int) int {
 	switch {
 	case m.Kind == record.KindEvent:
@@ -57,9 +59,9 @@ func route(m *Message, roll uint64, shards int) int {
 	return int(roll % uint64(shards))
 }
 
-// messageID turns a caller's key into a Nats-Msg-Id. The project is part of
-// it, because projects share streams and must not silence one another; the
-// digest keeps it short, whatever the sender chose.
+// messageID returns the Nats-Msg-Id for a client's key. The project is part of it,
+// because projects share streams and their keys must not collide. The digest keeps
+// it short, however long the key is.
 func messageID(project, key string) string {
 	sum := sha256.Sum256([]byte(project + "\x00" + key))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])

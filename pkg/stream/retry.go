@@ -9,36 +9,36 @@ import (
 )
 
 const (
-	retryWaitFirst = 20 * time.Millisecond
-	retryWaitMost  = 500 * time.Millisecond
+	retryFirst = 20 * time.Millisecond
+	retryMax   = 500 * time.Millisecond
 )
 
-// retries paces one operation that is tried until its context ends. It logs
-// the first failure as a warning and the others for debugging only: a queue
-// that is away for an hour is one piece of news.
+// retries paces one operation that is retried until its context ends. It logs the
+// first failure as a warning and the others for debugging only, so that a long
+// outage is one line.
 type retries struct {
-	log   *slog.Logger
-	waits *backoff.ExponentialBackOff
-	told  bool
+	log      *slog.Logger
+	waits    *backoff.ExponentialBackOff
+	reported bool
 }
 
 func newRetries(log *slog.Logger) *retries {
 	waits := backoff.NewExponentialBackOff()
-	waits.InitialInterval, waits.MaxInterval = retryWaitFirst, retryWaitMost
+	waits.InitialInterval, waits.MaxInterval = retryFirst, retryMax
 	return &retries{log: log, waits: waits}
 }
 
-// tell logs why the operation is tried again.
-func (r *retries) tell(ctx context.Context, text string, args ...any) {
+// report logs why the operation is retried.
+func (r *retries) report(ctx context.Context, text string, args ...any) {
 	level := slog.LevelWarn
-	if r.told {
+	if r.reported {
 		level = slog.LevelDebug
 	}
-	r.told = true
+	r.reported = true
 	r.log.Log(ctx, level, text, args...)
 }
 
-// pause waits before the next try.
+// pause waits before the next attempt.
 func (r *retries) pause(ctx context.Context) error {
 	timer := time.NewTimer(r.waits.NextBackOff())
 	defer timer.Stop()

@@ -17,21 +17,20 @@ import (
 )
 
 const (
-	// shardsKey is where the first stream says how many there are.
+	// shardsKey is the metadata of the first stream with the number of shards.
 	shardsKey = "logboom.shards"
-	// callTimeout bounds one question to the server; who needs the answer asks
-	// again.
+	// callTimeout bounds one request to the server. Callers that need the answer
+	// retry.
 	callTimeout = 2 * time.Second
-	// headroom is what a message may grow by, in headers, on its way to the
-	// dead letters.
+	// headroom is how many bytes of headers a message may get as a dead letter.
 	headroom = 16 << 10
-	// openAttempts covers other processes that create the same things now.
+	// openAttempts covers other processes that create the same streams now.
 	openAttempts = 3
-	// openPatience covers servers that start and the election of leaders, which
-	// takes some 4 to 9 s, and again where another server is lost meanwhile.
-	openPatience = time.Minute
-	// nearlyFull is the share of a stream's limit, in percent, from which the
-	// queue no longer counts as accepting.
+	// openTimeout covers the start of servers and the election of leaders, which
+	// takes some 4 to 9 s, and again when another server is lost meanwhile.
+	openTimeout = time.Minute
+	// nearlyFull is the percentage of a stream's limit from which the queue counts as
+	// full.
 	nearlyFull = 95
 )
 
@@ -44,22 +43,22 @@ type Topology struct {
 	log    *slog.Logger
 }
 
-// Open creates what is missing and checks what is there. Several processes may
-// open at once. A queue that is not ready yet is waited for, up to a minute. A
-// number of shards, or a guarantee of a stream, that differs
-// from what is there is an error naming both.
+// Open creates the missing streams and checks the existing ones. Several processes
+// may do so at once. It waits up to a minute for a queue that is not ready yet. A
+// number of shards, or a guarantee of a stream, that differs from the existing one
+// is an error that names both.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Topology, error) {
 	t, err := newTopology(js, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
-	if err := t.openPatiently(ctx); err != nil {
+	if err := t.openWithRetries(ctx); err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
 	return t, nil
 }
 
-// newTopology knows the queue, and nothing yet of what is on it.
+// newTopology returns the queue without reading anything from it.
 func newTopology(js jetstream.JetStream, cfg Config) (*Topology, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -67,26 +66,25 @@ func newTopology(js jetstream.JetStream, cfg Config) (*Topology, error) {
 	return &Topology{js: js, nc: js.Conn(), cfg: cfg, log: orDefault(cfg.Logger, slog.New(slog.DiscardHandler))}, nil
 }
 
-// openPatiently tries again where nothing but time is missing, and gives the
-// last error.
-func (t *Topology) openPatiently(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, openPatience)
+// openWithRetries retries while the queue is not ready, and returns the last error.
+func (t *Topology) openWithRetries(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	again := newRetries(t.log)
+	retry := newRetries(t.log)
 	for {
 		err := t.open(ctx)
 		if err == nil || !notReady(err) {
 			return err
 		}
-		again.tell(ctx, "queue not ready", "err", err)
-		if again.pause(ctx) != nil {
+		retry.report(ctx, "queue not ready", "err", err)
+		if retry.pause(ctx) != nil {
 			return err
 		}
 	}
 }
 
-// open creates the first logs stream before all else: its metadata settles
-// the number of shards among processes that open with different settings.
+// open creates the first stream of logs before all others: its metadata fixes the
+// number of shards among processes that open with different settings.
 func (t *Topology) open(ctx context.Context) error {
 	first, err := t.ensure(ctx, t.shardConfig(record.KindLog, 0, orDefault(t.cfg.Shards, defaultShards)))
 	if err != nil {
@@ -110,11 +108,11 @@ func shardCount(first *jetstream.StreamInfo, wanted int) (int, error) {
 	text := first.Config.Metadata[shardsKey]
 	have, err := strconv.Atoi(text)
 	if err != nil || have < 1 || have > MaxShards {
-		return 0, fmt.Errorf("stream %s has metadata %s=%q in place of a number of shards: it was not made by Logboom",
+		return 0, fmt.Errorf("stream %s has metadata %s=%q, which is not a number of shards: Logboom did not create it",
 			first.Config.Name, shardsKey, text)
 	}
 	if wanted != 0 && wanted != have {
-		return 0, fmt.Errorf("setting asks for %d shards, but the queue was created with %d: set %d, or 0 to take what is there",
+		return 0, fmt.Errorf("setting Shards is %d, but the queue was created with %d: give %d, or 0 for the existing number",
 			wanted, have, have)
 	}
 	return have, nil
@@ -131,8 +129,8 @@ func (t *Topology) deadConfig() jetstream.StreamConfig {
 	return t.streamConfig(DeadStream, []string{"dead.>"}, orDefault(t.cfg.DeadMaxBytes, defaultDeadMaxBytes))
 }
 
-// streamConfig is the common part. A full stream refuses new messages, for
-// JetStream's own default would drop old ones without a word.
+// streamConfig returns what all streams have in common. A full stream refuses new
+// messages; JetStream's default would drop old ones in silence.
 func (t *Topology) streamConfig(name string, subjects []string, maxBytes int64) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:               name,
@@ -148,7 +146,7 @@ func (t *Topology) streamConfig(name string, subjects []string, maxBytes int64) 
 	}
 }
 
-// ensure creates a stream, or checks the one that is there.
+// ensure creates a stream, or checks the existing one.
 func (t *Topology) ensure(ctx context.Context, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -168,14 +166,14 @@ func (t *Topology) ensure(ctx context.Context, want jetstream.StreamConfig) (*je
 		}
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeStoreFull {
-		return nil, fmt.Errorf("stream %s: the server has no room left to reserve %d bytes: lower MaxBytes or give the server more: %w",
+		return nil, fmt.Errorf("stream %s: the server has no room to reserve %d bytes: lower MaxBytes or give the server more: %w",
 			want.Name, want.MaxBytes, err)
 	}
 	return nil, fmt.Errorf("stream %s: %w", want.Name, err)
 }
 
-// reconcile refuses a stream without the guarantees that the rest relies on,
-// and applies the settings that may change.
+// reconcile refuses a stream without the guarantees that Logboom needs, and applies
+// the settings that may change.
 func (t *Topology) reconcile(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	have := stream.CachedInfo().Config
 	if err := sameGuarantees(have, want); err != nil {
@@ -194,7 +192,7 @@ func (t *Topology) reconcile(ctx context.Context, stream jetstream.Stream, want 
 	return updated.CachedInfo(), nil
 }
 
-// applied is what is there with the settings that were given.
+// applied returns the existing configuration with the given settings.
 func (t *Topology) applied(have, want jetstream.StreamConfig) jetstream.StreamConfig {
 	given := t.cfg.MaxBytes
 	if want.Name == DeadStream {
@@ -212,10 +210,10 @@ func (t *Topology) applied(have, want jetstream.StreamConfig) jetstream.StreamCo
 	return have
 }
 
-// sameGuarantees names the first property that differs.
+// sameGuarantees returns an error that names the first property that differs.
 func sameGuarantees(have, want jetstream.StreamConfig) error {
 	differs := func(property string, have, want any) error {
-		return fmt.Errorf("%s is %v where Logboom needs %v: remove the stream once it is drained, or give another queue",
+		return fmt.Errorf("%s is %v, but Logboom needs %v: remove the stream once it is drained, or use another queue",
 			property, have, want)
 	}
 	switch {
@@ -245,10 +243,10 @@ func sameGuarantees(have, want jetstream.StreamConfig) error {
 	return nil
 }
 
-// Shards is the number of streams of each kind.
+// Shards returns the number of streams of each kind.
 func (t *Topology) Shards() int { return t.shards }
 
-// Streams names the streams of a kind, in the order of their shards.
+// Streams returns the names of the streams of a kind, by shard.
 func (t *Topology) Streams(kind record.Kind) []string {
 	names := make([]string, t.shards)
 	for shard := range names {
@@ -257,10 +255,11 @@ func (t *Topology) Streams(kind record.Kind) []string {
 	return names
 }
 
-// MaxMessage is the largest part of a Message that the queue takes, in bytes.
+// MaxMessage returns the size of the largest part of a Message, in bytes.
 func (t *Topology) MaxMessage() int { return int(t.nc.MaxPayload()) - headroom }
 
-// apiSubject is the subject of a JetStream request that nats.go has no call for.
+// apiSubject returns the subject of a JetStream request for which nats.go has no
+// call.
 func (t *Topology) apiSubject(request string) string {
 	options := t.js.Options()
 	switch {
@@ -272,46 +271,8 @@ func (t *Topology) apiSubject(request string) string {
 	return jetstream.DefaultAPIPrefix + request
 }
 
-// Info is the state of one stream.
-type Info struct {
-	FirstSeq uint64 // LastSeq + 1 when the stream is empty
-	LastSeq  uint64
-	LastTime time.Time
-	Messages uint64
-	Bytes    uint64
-	MaxBytes int64
-}
-
-// Lag asks for the state of a stream. What a reader has yet to deal with is
-// LastSeq less what it has committed.
-func (t *Topology) Info(ctx context.Context, stream string) (Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	s, err := t.js.Stream(ctx, stream)
-	if err != nil {
-		return Info{}, fmt.Errorf("state of stream %s: %w", stream, err)
-	}
-	return InfoOf(s.CachedInfo()), nil
-}
-
-// InfoOf returns what the server reports of a stream.
-func InfoOf(have *jetstream.StreamInfo) Info {
-	info := Info{
-		FirstSeq: have.State.FirstSeq,
-		LastSeq:  have.State.LastSeq,
-		LastTime: have.State.LastTime,
-		Messages: have.State.Msgs,
-		Bytes:    have.State.Bytes,
-		MaxBytes: have.Config.MaxBytes,
-	}
-	if have.State.Msgs == 0 {
-		info.FirstSeq = have.State.LastSeq + 1
-	}
-	return info
-}
-
-// Healthy tells whether every stream can be reached and takes messages. A
-// stream that is 95 % full is ErrFull already.
+// Healthy fails with ErrUnavailable where a stream cannot be reached, and with
+// ErrFull where one is at least 95 % full.
 func (t *Topology) Healthy(ctx context.Context) error {
 	if !t.nc.IsConnected() {
 		return fmt.Errorf("%w: not connected", ErrUnavailable)
