@@ -317,7 +317,7 @@ func (l *Letters) replay(ctx context.Context, id uint64) (Ack, error) {
 	if err != nil {
 		return Ack{}, fmt.Errorf("dead letter %d: %w", id, err)
 	}
-	if err := l.remove(ctx, id); err != nil {
+	if err := l.Remove(ctx, id); err != nil {
 		return Ack{}, fmt.Errorf("dead letter %d, now message %d of %s: %w: %w: %w",
 			id, stored.Seq, stored.Stream, ErrNotRemoved, ErrUnavailable, err)
 	}
@@ -357,9 +357,9 @@ func parseName(stream string) (kind record.Kind, shard int, ok bool) {
 	return 0, 0, false
 }
 
-// remove deletes a letter. One that another replay has deleted meanwhile is no
+// Remove deletes a letter. One that another replay has deleted meanwhile is no
 // error.
-func (l *Letters) remove(ctx context.Context, id uint64) error {
+func (l *Letters) Remove(ctx context.Context, id uint64) error {
 	dead, err := l.js.Stream(ctx, DeadStream)
 	if err != nil {
 		return err

@@ -112,7 +112,7 @@ func shardCount(first *jetstream.StreamInfo, wanted int) (int, error) {
 			first.Config.Name, shardsKey, text)
 	}
 	if wanted != 0 && wanted != have {
-		return 0, fmt.Errorf("setting Shards is %d, but the queue was created with %d: give %d, or 0 for the existing number",
+		return 0, fmt.Errorf("setting Shards asks for %d shards, but the queue was created with %d: give %d, or 0 for the existing number",
 			wanted, have, have)
 	}
 	return have, nil

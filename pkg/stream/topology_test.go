@@ -42,7 +42,7 @@ func TestOpenCreatesStreamsThatNeitherDropNorForget(t *testing.T) {
 	}
 }
 
-func TestOpenTakesTheShardsThatAreThere(t *testing.T) {
+func TestOpenKeepsTheExistingNumberOfShards(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	q.Open(stream.Config{Shards: 3})
