@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// secondsFrom is so many seconds behind a time in nanoseconds.
+// secondsFrom returns the time that many seconds after a time in nanoseconds.
 func secondsFrom(nanos int64, seconds int) time.Time {
 	return time.Unix(0, nanos).UTC().Add(time.Duration(seconds) * time.Second)
 }
@@ -50,15 +50,15 @@ func TestDeliveriesShowTheNewestStateOfEachNotification(t *testing.T) {
 	}
 	failed, err := c.Deliveries(t.Context(), DeliveryQuery{Project: "p", State: "failed"})
 	if err != nil || len(failed.Deliveries) != 1 || failed.Deliveries[0].ID != "e-2" {
-		t.Errorf("those that failed are %+v: %v", failed, err)
+		t.Errorf("the failed ones are %+v: %v", failed, err)
 	}
 	since, err := c.Deliveries(t.Context(), DeliveryQuery{Project: "p", From: want.Queued.Add(time.Second), To: want.Queued.Add(4 * time.Second)})
 	if err != nil || len(since.Deliveries) != 1 || since.Deliveries[0].ID != "e-2" {
-		t.Errorf("those of the time are %+v: %v", since, err)
+		t.Errorf("the ones in the time range are %+v: %v", since, err)
 	}
 }
 
-func TestDeliveriesComeByPagesThatMeet(t *testing.T) {
+func TestPagesOfDeliveriesTogetherListAll(t *testing.T) {
 	t.Parallel()
 	c := migrated(t, "")
 	var rows []DeliveryRow
@@ -76,18 +76,18 @@ func TestDeliveriesComeByPagesThatMeet(t *testing.T) {
 		}
 		for _, d := range page.Deliveries {
 			if seen[d.ID] {
-				t.Errorf("%s comes twice", d.ID)
+				t.Errorf("%s is listed twice", d.ID)
 			}
 			seen[d.ID] = true
 		}
 		cursor = page.Next
 	}
 	if len(seen) != 25 {
-		t.Errorf("%d of 25 came", len(seen))
+		t.Errorf("%d of 25 are listed", len(seen))
 	}
 }
 
-func TestDeliveriesRefuseWhatCannotBeAsked(t *testing.T) {
+func TestInvalidDeliveryQueriesAreRefused(t *testing.T) {
 	t.Parallel()
 	c := migrated(t, "")
 	foreign := deliveryCursor("another", 1, "e-1")

@@ -10,12 +10,12 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// million is how many logs the explorer's benchmarks look through.
+// million is the number of logs in the explorer's benchmarks.
 const million = 1_000_000
 
-// exploredProject is a project as a shop of six applications fills it: three
-// pairs of metadata a line, a user of 5,000 in each, a trace of its own in
-// every fiftieth line, a rare word in every fifty thousandth.
+// exploredProject inserts what a shop of six applications logs: three pairs of
+// metadata in each line, one of 5,000 users, a new trace in every 50th line, a
+// rare word in every 50,000th.
 func exploredProject(b *testing.B) *Client {
 	b.Helper()
 	client := migrated(b, "")
@@ -52,8 +52,8 @@ func exploredProject(b *testing.B) *Client {
 	return client
 }
 
-// BenchmarkExplorer is what the page of logs asks when it is opened, each part
-// alone and all at once, for all lines and for some.
+// BenchmarkExplorer runs the reads of the explorer, each alone and all together,
+// for all lines and for some.
 func BenchmarkExplorer(b *testing.B) {
 	client := exploredProject(b)
 	from, to := time.Unix(0, noon), time.Unix(0, noon).Add(million*time.Millisecond)
@@ -85,7 +85,7 @@ func BenchmarkExplorer(b *testing.B) {
 	}
 }
 
-// explorerParts are the reads of the page by name.
+// explorerParts returns the reads of the explorer by name.
 func explorerParts(client *Client, from, to time.Time, f query.Query) map[string]func(*testing.B) error {
 	return map[string]func(*testing.B) error{
 		"page": func(b *testing.B) error {
@@ -103,8 +103,8 @@ func explorerParts(client *Client, from, to time.Time, f query.Query) map[string
 	}
 }
 
-// BenchmarkTail is one look of a tail that has seen all of a million logs of the
-// last hour: at nothing new, and after a batch arrived.
+// BenchmarkTail runs one read of a tail that has read a million logs of the last
+// hour: without new logs, and after a batch arrived.
 func BenchmarkTail(b *testing.B) {
 	client := exploredProject(b)
 	now := time.Unix(0, noon).Add(million * time.Millisecond)

@@ -67,12 +67,12 @@ func TestHistogramCountsByTimeAndSeverity(t *testing.T) {
 	}
 	q.Filter, q.From = parsed(t, "1"), q.From.Add(time.Second)
 	if h, err = client.Histogram(t.Context(), q); err != nil || h.Total != 6 {
-		t.Errorf("of word 1 from the second line on: %+v, %v", h, err)
+		t.Errorf("filtered, from the second line: %+v, %v", h, err)
 	}
 }
 
-// The largest expressions that package query lets pass are compiled by
-// ClickHouse too, which bounds their memory.
+// ClickHouse, which bounds their memory, compiles the largest expressions that
+// package query accepts.
 func TestLargeExpressionsAreCompiledByClickHouse(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
@@ -89,9 +89,9 @@ func TestLargeExpressionsAreCompiledByClickHouse(t *testing.T) {
 	}
 }
 
-func TestHistogramRefusesWhatMakesNoBuckets(t *testing.T) {
+func TestHistogramRefusesInvalidBucketsAndTimes(t *testing.T) {
 	t.Parallel()
-	client := opened(t, Config{URL: "http://127.0.0.1:1/nowhere"}) // nothing is asked of it
+	client := opened(t, Config{URL: "http://127.0.0.1:1/nowhere"}) // it is never connected
 	from, to := time.Unix(0, noon), time.Unix(0, noon+10)
 	for name, q := range map[string]HistogramQuery{
 		"none":          {From: from, To: to},
@@ -107,7 +107,7 @@ func TestHistogramRefusesWhatMakesNoBuckets(t *testing.T) {
 	}
 }
 
-func TestFacetsCountValuesTheMostFrequentFirst(t *testing.T) {
+func TestFacetsListTheMostFrequentValuesFirst(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	var logs []record.Log
@@ -139,7 +139,7 @@ func TestFacetsCountValuesTheMostFrequentFirst(t *testing.T) {
 	}
 }
 
-func TestFacetsListNoValuesOfAKeyThatHasTooMany(t *testing.T) {
+func TestFacetsListNoValuesOfAKeyWithTooMany(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	logs := make([]record.Log, manyValues+1)
@@ -153,7 +153,7 @@ func TestFacetsListNoValuesOfAKeyThatHasTooMany(t *testing.T) {
 	}
 }
 
-func TestContextIsOfTheSameApplicationAndHost(t *testing.T) {
+func TestContextHasLogsOfTheSameApplicationAndHost(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	var logs []record.Log
@@ -170,7 +170,7 @@ func TestContextIsOfTheSameApplicationAndHost(t *testing.T) {
 		t.Errorf("before %s, at %s, after %s", lines(around.Before), around.Log.Data, lines(around.After))
 	}
 	if _, err := client.Context(t.Context(), ContextQuery{Project: project, ID: record.RowID{Shard: 3, Seq: 8, Idx: 10}}); !errors.Is(err, ErrNoLog) {
-		t.Errorf("another project's log: error %v", err)
+		t.Errorf("a log of another project: error %v", err)
 	}
 	var invalid *InvalidError
 	if _, err := client.Context(t.Context(), ContextQuery{Project: project, After: MaxContext + 1}); !errors.As(err, &invalid) || invalid.Field != "after" {
@@ -186,7 +186,7 @@ func lines(logs []StoredLog) string {
 	return strings.Join(list, " ")
 }
 
-// tailed are the lines of a look.
+// tailed returns the lines of a Follow.
 func tailed(list []TailedLog) string {
 	var logs []StoredLog
 	for _, l := range list {
@@ -197,7 +197,7 @@ func tailed(list []TailedLog) string {
 
 func line(text string) record.Log { return record.Log{Timestamp: noon, Data: text} }
 
-func TestTailShowsEachLogOnceInTheOrderOfArrival(t *testing.T) {
+func TestTailReturnsEachLogOnceInTheOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	now := time.Unix(0, noon)
@@ -208,7 +208,7 @@ func TestTailShowsEachLogOnceInTheOrderOfArrival(t *testing.T) {
 	}
 	follow := func(m TailMark, filter query.Query, limit int) Tailed {
 		t.Helper()
-		m.slow = false // however busy the machine is
+		m.slow = false // also on a slow machine
 		got, err := client.Follow(t.Context(), project, filter, m, limit, now)
 		if err != nil {
 			t.Fatal(err)
@@ -216,7 +216,7 @@ func TestTailShowsEachLogOnceInTheOrderOfArrival(t *testing.T) {
 		return got
 	}
 	if got := follow(mark, query.Query{}, 10); len(got.Logs) != 0 {
-		t.Errorf("nothing came, and it shows %s", tailed(got.Logs))
+		t.Errorf("without new logs it returns %s", tailed(got.Logs))
 	}
 	store(t, client, project, 1, 6, noon+2, line("b1"), line("b2"))
 	store(t, client, project, 0, 1, noon+1, line("a1"))
@@ -226,15 +226,15 @@ func TestTailShowsEachLogOnceInTheOrderOfArrival(t *testing.T) {
 		t.Errorf("got %s, dropped %d", tailed(got.Logs), got.Dropped)
 	}
 	if again := follow(got.Next, query.Query{}, 10); len(again.Logs) != 0 {
-		t.Errorf("shown again: %s", tailed(again.Logs))
+		t.Errorf("returned again: %s", tailed(again.Logs))
 	}
-	for i, want := range []string{"b1 b2", "b2", ""} { // taken up behind each log
+	for i, want := range []string{"b1 b2", "b2", ""} { // resumed after each log
 		m, err := ParseTailMark(got.Logs[i].Mark.String(), now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if rest := follow(m, query.Query{}, 10); tailed(rest.Logs) != want {
-			t.Errorf("behind %s: %s, want %s", got.Logs[i].Log.Data, tailed(rest.Logs), want)
+			t.Errorf("after %s: %s, want %s", got.Logs[i].Log.Data, tailed(rest.Logs), want)
 		}
 	}
 	if few := follow(mark, query.Query{}, 2); tailed(few.Logs) != "b1 b2" || few.Dropped != 1 {
@@ -245,7 +245,7 @@ func TestTailShowsEachLogOnceInTheOrderOfArrival(t *testing.T) {
 	}
 }
 
-func TestTailOfABusyProjectFindsAnotherShardSoon(t *testing.T) {
+func TestTailOfABusyProjectSoonFindsAnotherShard(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	now := time.Unix(0, noon)
@@ -266,20 +266,20 @@ func TestTailOfABusyProjectFindsAnotherShardSoon(t *testing.T) {
 		got, mark = append(got, tailed(found.Logs)), found.Next
 	}
 	if want := []string{"b1", "", "", "a1"}; !slices.Equal(got, want) {
-		t.Errorf("looks show %q, want %q", got, want)
+		t.Errorf("the reads return %q, want %q", got, want)
 	}
 }
 
-func TestTailOfDaysLooksAtTheLastHour(t *testing.T) {
+func TestTailOfDaysReadsTheLastHour(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, noon)
 	m, err := ParseTailMark("5_0-1-2", now)
 	if err != nil || m.since != now.Add(-tailReach).UnixNano() {
-		t.Errorf("an old mark looks back to %d, error %v", m.since, err)
+		t.Errorf("an old mark begins at %d, error %v", m.since, err)
 	}
 	m.forget(now)
 	if m.since != now.Add(-tailSlack).UnixNano() {
-		t.Errorf("it goes on from %d", m.since)
+		t.Errorf("it continues from %d", m.since)
 	}
 }
 
@@ -295,12 +295,12 @@ func FuzzParseTailMark(f *testing.F) {
 		}
 		again, err := ParseTailMark(m.String(), now)
 		if err != nil || again.String() != m.String() {
-			t.Errorf("%q was read as %s, and that as %s: %v", text, m, again, err)
+			t.Errorf("%q was parsed as %s, and that as %s: %v", text, m, again, err)
 		}
 	})
 }
 
-func TestMarksShareNothing(t *testing.T) {
+func TestMarksShareNoMemory(t *testing.T) {
 	t.Parallel()
 	m := TailMark{since: 1}
 	m.advance(record.RowID{Shard: 1, Seq: 5, Idx: 5})

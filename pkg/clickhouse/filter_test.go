@@ -10,7 +10,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// plan is how ClickHouse reads for a query, with the indexes that it uses.
+// plan returns how ClickHouse reads for a query, with the indexes that it uses.
 func plan(t *testing.T, client *Client, q query.Query) string {
 	t.Helper()
 	sql, arguments := allTimes(project, q).statement("logs")
@@ -53,7 +53,7 @@ func TestSearchesUseTheIndexes(t *testing.T) {
 	}
 }
 
-// merge makes one part of the logs table's, with all its indexes.
+// merge merges the parts of the logs table into one, with all its indexes.
 func merge(t *testing.T, client *Client) {
 	t.Helper()
 	if err := client.conn.Exec(t.Context(), "OPTIMIZE TABLE logs FINAL"); err != nil {
@@ -61,8 +61,8 @@ func merge(t *testing.T, client *Client) {
 	}
 }
 
-// An insert leaves the indexes of words to the first merge. Nothing may depend
-// on them but the time that a search takes.
+// The first merge builds the word indexes, an insert does not. Only the speed of a
+// search may depend on them.
 func TestWordsAreFoundBeforeTheirIndexIsBuilt(t *testing.T) {
 	t.Parallel()
 	for way, parameters := range encodings {
@@ -89,7 +89,7 @@ func TestWordsAreFoundBeforeTheirIndexIsBuilt(t *testing.T) {
 	}
 }
 
-// checkFound looks for the one line with a rare word, in each way.
+// checkFound searches the one line with a rare word, in each way.
 func checkFound(t *testing.T, client *Client) {
 	t.Helper()
 	for _, text := range []string{"quixotic", `"a quixotic"`, "trace_id:4bf92f", "id:0-2-0"} {
@@ -100,7 +100,7 @@ func checkFound(t *testing.T, client *Client) {
 	}
 }
 
-// builtIndexes are the indexes that parts of the logs table have, by name.
+// builtIndexes returns the names of the indexes that parts of the logs table have.
 func builtIndexes(t *testing.T, client *Client) string {
 	t.Helper()
 	var built string

@@ -16,7 +16,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// allLogs reads a project page by page.
+// allLogs reads all logs of a project, page by page.
 func allLogs(t *testing.T, client *Client, project string, limit int) []StoredLog {
 	t.Helper()
 	logs, err := pages(t, client, LogQuery{Project: project, Limit: limit})
@@ -45,7 +45,7 @@ func pages(t *testing.T, client *Client, q LogQuery) ([]StoredLog, error) {
 	}
 }
 
-// parsed is the filter of a query's text.
+// parsed returns the filter of a query.
 func parsed(tb testing.TB, text string) query.Query {
 	tb.Helper()
 	q, err := query.Parse(record.KindLog, text)
@@ -55,8 +55,8 @@ func parsed(tb testing.TB, text string) query.Query {
 	return q
 }
 
-// quoted is the filter of a text that is looked for anywhere, without its NUL
-// bytes, which no query may have.
+// quoted returns the filter of a text that may be anywhere. It leaves out NUL
+// bytes, which a query must not contain.
 func quoted(tb testing.TB, text string) query.Query {
 	tb.Helper()
 	kept := ""
@@ -64,12 +64,12 @@ func quoted(tb testing.TB, text string) query.Query {
 		kept = max(kept, part)
 	}
 	if kept == "" {
-		return query.Query{} // is in every text
+		return query.Query{} // every text contains it
 	}
 	return query.All(record.KindLog).AndText(kept)
 }
 
-// newestFirst is the order in which pages list rows.
+// newestFirst compares in the order of pages.
 func newestFirst(a, b StoredLog) int {
 	return cmp.Or(
 		b.Timestamp.Compare(a.Timestamp),
@@ -79,7 +79,7 @@ func newestFirst(a, b StoredLog) int {
 	)
 }
 
-func TestPagesTogetherAreTheWholeInOrder(t *testing.T) {
+func TestPagesTogetherListAllRowsInOrder(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	run := 0
@@ -114,7 +114,7 @@ func TestPagesTogetherAreTheWholeInOrder(t *testing.T) {
 	})
 }
 
-func TestAPageKeepsToItsTimesAndText(t *testing.T) {
+func TestPageListsItsTimesAndFilterOnly(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	var block LogBlock
@@ -158,7 +158,7 @@ func TestAPageKeepsToItsTimesAndText(t *testing.T) {
 	}
 }
 
-func TestHostileTextReadsOwnRowsOnly(t *testing.T) {
+func TestHostileTextReadsOnlyRowsOfItsProject(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	texts := append(oddTexts()[:11], "' OR 1=1 --", "') OR ('1'='1", "x' UNION ALL SELECT * FROM logs --", "`", "{project:String}", "%", "_", "\\'")
@@ -186,9 +186,9 @@ func TestHostileTextReadsOwnRowsOnly(t *testing.T) {
 	}
 }
 
-func TestBadQueriesNameTheField(t *testing.T) {
+func TestInvalidQueriesNameTheField(t *testing.T) {
 	t.Parallel()
-	client := opened(t, Config{URL: "http://127.0.0.1:1/nowhere"}) // nothing is asked of it
+	client := opened(t, Config{URL: "http://127.0.0.1:1/nowhere"}) // it is never connected
 	good := cursor(record.KindLog, project, position{noon, record.RowID{Shard: 1, Seq: 2, Idx: 3}})
 	changed := []byte(good)
 	changed[5] ^= 1
@@ -216,7 +216,7 @@ func TestBadQueriesNameTheField(t *testing.T) {
 	}
 }
 
-func TestAPageOfHugeRowsEndsEarly(t *testing.T) {
+func TestPageOfLargeRowsEndsEarly(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	var block LogBlock
@@ -239,7 +239,7 @@ func TestAPageOfHugeRowsEndsEarly(t *testing.T) {
 	}
 }
 
-func TestAReadThatLooksAtTooMuchIsRefused(t *testing.T) {
+func TestReadOfTooManyRowsIsRefused(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	var block LogBlock
@@ -264,12 +264,12 @@ func TestReadsCannotWrite(t *testing.T) {
 		"CREATE TABLE other (a UInt8) ENGINE = Memory",
 	} {
 		if err := client.each(t.Context(), sql, nil, nil); err == nil {
-			t.Errorf("%s: a read did that", sql)
+			t.Errorf("%s: a read was allowed to do it", sql)
 		}
 	}
 }
 
-func TestALogIsShownAsTheAPIHasIt(t *testing.T) {
+func TestLogIsEncodedAsTheAPIShowsIt(t *testing.T) {
 	t.Parallel()
 	l := StoredLog{ID: record.RowID{Shard: 2, Seq: 1048576, Idx: 17}, Timestamp: time.Date(2026, 11, 20, 12, 0, 0, 1, time.UTC), Metadata: map[string]string{}}
 	got, err := json.Marshal(LogPage{Logs: []StoredLog{l}})
@@ -283,7 +283,7 @@ func TestALogIsShownAsTheAPIHasIt(t *testing.T) {
 	}
 }
 
-func TestAnEmptyProjectHasAnEmptyPage(t *testing.T) {
+func TestEmptyProjectHasAnEmptyPage(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	logs, err := client.Logs(t.Context(), LogQuery{Project: project})
@@ -294,4 +294,20 @@ func TestAnEmptyProjectHasAnEmptyPage(t *testing.T) {
 	if err != nil || events.Events == nil || len(events.Events) != 0 || events.Next != "" {
 		t.Errorf("got %v, %v", events, err)
 	}
+}
+
+func FuzzParseCursor(f *testing.F) {
+	f.Add("demo~1", "")
+	f.Add("demo~1", "AAAA")
+	f.Add("demo~1", cursor(record.KindLog, "demo~1", position{-1, record.RowID{Shard: 1, Seq: 2, Idx: 3}}))
+	f.Add("demo~1", "Af__________AQA\rAAAAAAAACAAAAA0eWdxQgfekn")
+	f.Fuzz(func(t *testing.T, project, text string) {
+		p, err := parseCursor(record.KindLog, project, text)
+		if err != nil || text == "" {
+			return
+		}
+		if again := cursor(record.KindLog, project, p); again != text {
+			t.Errorf("%q was parsed as %v, which is %q", text, p, again)
+		}
+	})
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// BenchmarkUsage reads the usage of a month, to which 1,000 projects sent logs
-// in each hour over four streams: of one project, of all of them, and the hour
-// that a writer looks up when it takes a stream over.
+// BenchmarkUsage reads the usage of a month in which 1,000 projects sent logs in
+// every hour over four streams: of one project, of all projects, and the hour
+// that a writer reads when it starts on a stream.
 func BenchmarkUsage(b *testing.B) {
 	const projects, hours, streams = 1000, 720, 4
 	client := migrated(b, "")
@@ -21,7 +21,7 @@ FROM numbers(%d)`, projects, month.Unix(), projects, s, projects*hours)
 			b.Fatal(err)
 		}
 	}
-	// As merges leave it once a day is over; the last one is still in parts.
+	// Merges have left one part for each day; the last day is still in several.
 	if err := client.conn.Exec(b.Context(), "OPTIMIZE TABLE usage FINAL"); err != nil {
 		b.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestUsageIsTheMostThatAStreamHasCounted(t *testing.T) {
+func TestUsageIsTheLargestCountOfAStream(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	hour := time.Unix(0, noon).UTC()

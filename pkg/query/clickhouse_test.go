@@ -40,7 +40,8 @@ func openStore(t *testing.T) *clickhouse.Client {
 	return client
 }
 
-// pieces are what texts and queries are made of: few, so that they meet.
+// pieces are the parts of random texts and queries. There are few, so that queries
+// find something.
 func pieces() *rapid.Generator[string] {
 	return rapid.SampledFrom([]string{
 		"a", "ab", "B", "AB", "7", "42", "7.5", "-3", "1e3", "ä", "Ä", "ß", "σ", "Σ", "ς", "K", "K", "ſ", "日本", "İ", "ı", "…", "🪵", "é",
@@ -69,7 +70,7 @@ func randomLogs() *rapid.Generator[record.Log] {
 	})
 }
 
-// bare keeps of a text what may stand without quotes.
+// bare replaces the characters of a text that need quotes.
 func bare(text string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune(" \t\n\u00a0\u2028()\"*", r) {

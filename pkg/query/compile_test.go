@@ -39,7 +39,7 @@ var goldenQueries = []struct {
 	{record.KindEvent, "live title:x tags.commit:abc"},
 }
 
-func TestCompiledQueriesStayAsTheyAre(t *testing.T) {
+func TestCompiledQueriesDoNotChange(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	for _, g := range goldenQueries {
@@ -65,18 +65,18 @@ func TestCompiledQueriesStayAsTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.String() != string(want) {
-		t.Errorf("the compiled queries changed; look at them and run with -update:\n%s", b.String())
+		t.Errorf("the compiled queries changed; check them and run with -update:\n%s", b.String())
 	}
 }
 
-// alphabet is all that SQL may be made of.
+// alphabet matches the constants that SQL may consist of.
 var (
 	parameter = regexp.MustCompile(`\{q[0-9]{1,4}:(String|Float64|UInt8|UInt32|UInt64)\}`)
 	alphabet  = regexp.MustCompile(`^(?:[ (),]|\[\?\]|\?|1| AND | OR |NOT| != ''| (?:=|<|<=|>|>=) | > 0|match|hasToken|lower|position|startsWith|mapContains|toFloat64OrZero|` +
 		`has\(arrayMap\(v -> lower\(v\), mapValues\((?:metadata|tags)\)\)|data|application|severity_number|severity|host|source|metadata|channel|title|description|tags|_shard|_seq|_idx)*$`)
 )
 
-// checkUnbound fails where a text reached the SQL.
+// checkUnbound fails if a text became SQL.
 func checkUnbound(t *testing.T, text string, c Condition) {
 	t.Helper()
 	if n := len(parameter.FindAllString(c.SQL, -1)); n != len(c.Arguments) {
@@ -127,7 +127,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkTokens holds tokens to their order and to what lies between them.
+// checkTokens fails if tokens are out of order or leave out anything but white
+// space.
 func checkTokens(t *testing.T, kind record.Kind, text string) {
 	t.Helper()
 	end := 0
@@ -138,6 +139,6 @@ func checkTokens(t *testing.T, kind record.Kind, text string) {
 		end = token.To
 	}
 	if strings.TrimSpace(text[end:]) != "" {
-		t.Errorf("%q: nothing covers %q", text, text[end:])
+		t.Errorf("%q: no token contains %q", text, text[end:])
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// Match is the meaning of queries, written a second time: it answers about a
-// record in memory what the SQL of a query answers about stored ones. The tests
-// hold both together.
+// This file is the meaning of queries, written a second time: Match answers about
+// a record in memory what the SQL of a query answers about stored ones. A test
+// against ClickHouse compares the two.
 
 // Record is a log or an event. Fields of the other kind are empty.
 type Record struct {
@@ -147,7 +147,7 @@ func holds(number float64, n compares) bool {
 	return number >= n.number
 }
 
-// aLog is what the tests of meaning ask about.
+// aLog returns the log that TestTermsMeanWhatTheyShould queries.
 func aLog() *Record {
 	return &Record{
 		ID:          "2-1048576-17",
@@ -208,7 +208,7 @@ func TestEventsHaveFieldsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// patterns keeps compiled expressions: a test asks the same of many records.
+// patterns contains compiled expressions: a test applies each to many records.
 var patterns sync.Map
 
 func compiled(pattern string) *regexp.Regexp {

@@ -74,7 +74,7 @@ func TestErrorsCountCharactersFromOne(t *testing.T) {
 	}
 }
 
-func TestTokensCoverTheText(t *testing.T) {
+func TestTokensContainTheWholeText(t *testing.T) {
 	t.Parallel()
 	text := `-failed "a b" /x+/ (host:web* OR took>=5) AND user!=(a b) "open`
 	var got []string
@@ -88,7 +88,7 @@ func TestTokensCoverTheText(t *testing.T) {
 	}
 }
 
-func TestCompletionKnowsWhatIsTyped(t *testing.T) {
+func TestCompletionFindsWhatIsTyped(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		text string // the cursor stands at its end

@@ -16,8 +16,8 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// happen stores events of a project.
-func (s *site) happen(t *testing.T, p project.Project, seq uint64, events ...wire.Event) {
+// insertEvents stores events of a project, one minute apart, the newest from now.
+func (s *site) insertEvents(t *testing.T, p project.Project, seq uint64, events ...wire.Event) {
 	t.Helper()
 	var block clickhouse.EventBlock
 	for i := range events {
@@ -30,12 +30,12 @@ func (s *site) happen(t *testing.T, p project.Project, seq uint64, events ...wir
 	}
 }
 
-func TestFeedShowsEventsWithTheirDelivery(t *testing.T) {
+func TestEventsAreShownWithTheirDelivery(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	shop, other := s.Project(t, "shop"), s.Project(t, "other")
-	s.happen(t, shop, 1, wire.Event{Channel: "deploys", Title: "v1 is live", Icon: "🚀", Notify: true, Tags: []wire.Pair{{Key: "sha", Value: "abc"}}}, wire.Event{Channel: "orders", Title: "large order", Description: "1,249 EUR"})
-	s.happen(t, other, 2, wire.Event{Channel: "secret", Title: "of others"})
+	s.insertEvents(t, shop, 1, wire.Event{Channel: "deploys", Title: "v1 is live", Icon: "🚀", Notify: true, Tags: []wire.Pair{{Key: "sha", Value: "abc"}}}, wire.Event{Channel: "orders", Title: "large order", Description: "1,249 EUR"})
+	s.insertEvents(t, other, 2, wire.Event{Channel: "secret", Title: "of others"})
 	rows := []clickhouse.DeliveryRow{
 		{Project: shop.ID, Time: s.now.Add(-time.Minute).UnixNano(), Event: "0-1-0", Destination: "hooks.slack.com …WXYZ", Format: "slack", Attempt: 1, State: clickhouse.DeliveryAttempt, Status: 429, Answer: "<b>slow</b>"},
 		{Project: shop.ID, Time: s.now.UnixNano(), Event: "0-1-0", Destination: "hooks.slack.com …WXYZ", Format: "slack", Attempt: 2, State: clickhouse.DeliveryDelivered, Status: 200, Answer: "ok"},

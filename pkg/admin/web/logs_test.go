@@ -20,7 +20,7 @@ import (
 	wire "github.com/logboom/logboom/pkg/record"
 )
 
-// insert stores logs of a project, a second apart, the newest a minute ago.
+// insert stores logs of a project, one second apart, the newest from a minute ago.
 func (s *site) insert(t *testing.T, p project.Project, seq uint64, logs ...wire.Log) {
 	t.Helper()
 	var block clickhouse.LogBlock
@@ -37,7 +37,7 @@ func (s *site) insert(t *testing.T, p project.Project, seq uint64, logs ...wire.
 	}
 }
 
-// body is the answer's page, which must be of the status.
+// body returns the page, which must have the status.
 func (v *visitor) body(path string, status int) string {
 	v.t.Helper()
 	answer := v.get(path)
@@ -47,7 +47,7 @@ func (v *visitor) body(path string, status int) string {
 	return answer.Body.String()
 }
 
-func TestExplorerShowsTheProjectsOwnLinesOnly(t *testing.T) {
+func TestExplorerShowsOnlyLinesOfItsProject(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	shop, other := s.Project(t, "shop"), s.Project(t, "other")
@@ -78,16 +78,16 @@ func TestExplorerShowsTheProjectsOwnLinesOnly(t *testing.T) {
 	}
 }
 
-// hostileTexts are what nothing may obey.
+// hostileTexts must not do anything when a page shows them.
 var hostileTexts = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `</title><svg/onload=alert(1)>`,
 	`{{.Secret}}`, "${alert(1)}", "\x1b]0;owned\x07", "\x1b[2Jcleared", "a\u202egnp.exe", "\u2066x\u2069", "\x9b31m", "nul\x01\x7f", "a\r\nforged", "`+alert(1)+`",
 }
 
-// raw finds what a browser would obey in a page.
+// raw finds what a browser or terminal would act on.
 var raw = regexp.MustCompile("<script>alert|<img src=x|onerror=alert\\(1\\)>|<svg/onload|[\\x00-\\x08\\x0b-\\x1f\\x7f\u202a-\u202e\u2066-\u2069]")
 
-func TestNoTextOfALineIsObeyed(t *testing.T) {
+func TestTextOfALineDoesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	shop := s.Project(t, "shop")
@@ -113,8 +113,8 @@ func TestNoTextOfALineIsObeyed(t *testing.T) {
 	}
 }
 
-// inQuery tells whether a control character stands only in the query's own
-// input, where a person typed it.
+// inQuery reports whether a control character is only in the query's input, where
+// a person typed it.
 func inQuery(page, found string) bool {
 	at := strings.Index(page, found)
 	return len([]rune(found)) == 1 && strings.LastIndex(page[:at], "<form") > strings.LastIndex(page[:at], "</form")
@@ -224,7 +224,7 @@ func TestColoursBecomeClassesAndControlsPictures(t *testing.T) {
 	}
 }
 
-func TestAddressOfTheExplorerHoldsAllOfItsState(t *testing.T) {
+func TestAddressOfTheExplorerContainsItsWholeState(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 14, 35, 20, 0, time.UTC)
 	for _, address := range []string{
@@ -238,17 +238,17 @@ func TestAddressOfTheExplorerHoldsAllOfItsState(t *testing.T) {
 		}
 	}
 	if s, _ := readLogState(nil, now); s.To.Sub(s.From) != time.Hour || !s.To.After(now) || s.To.Sub(now) > time.Minute {
-		t.Errorf("the usual range is %s to %s", s.From, s.To)
+		t.Errorf("the default range is %s to %s", s.From, s.To)
 	}
 	for _, bad := range []string{"last=1y", "last=-1h", "last=99999999d", "from=x&to=y", "from=2026-01-02&to=2026-01-01", "from=2020-01-01&to=2026-01-01", "sel=5", "sel=7-3", "q=" + strings.Repeat("x", 2000), "cursor=" + strings.Repeat("x", 2000)} {
 		values, _ := url.ParseQuery(bad)
 		if s, fault := readLogState(values, now); fault == nil || s.From.IsZero() {
-			t.Errorf("%.40s is taken", bad)
+			t.Errorf("%.40s is accepted", bad)
 		}
 	}
 }
 
-func TestCompletionOffersFieldsAndTheirValues(t *testing.T) {
+func TestCompletionSuggestsFieldsAndTheirValues(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	shop := s.Project(t, "shop")
@@ -292,9 +292,9 @@ func TestBadQueryIsShownWithItsPlace(t *testing.T) {
 	}
 }
 
-// TestPagesKeepToTheirWeight holds the explorer with a full list, and what it
-// loads, to what a slow line carries.
-func TestPagesKeepToTheirWeight(t *testing.T) {
+// TestPagesStaySmall bounds the size of the explorer with a full list, and of what
+// it loads, for slow connections.
+func TestPagesStaySmall(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	shop := s.Project(t, "shop")
