@@ -29,7 +29,7 @@ func TestFaultsAreChosenByNameAndGroup(t *testing.T) {
 		t.Errorf("all: %d of %d (%v)", len(got), len(all), err)
 	}
 	if got, err := chosen(all, "all,clock"); err != nil || len(got) != len(all) {
-		t.Errorf("all and what stands apart: %d of %d (%v)", len(got), len(all), err)
+		t.Errorf("all and those that must be named: %d of %d (%v)", len(got), len(all), err)
 	}
 	if got, err := chosen(all, "none"); err != nil || len(got) != 0 {
 		t.Errorf("none: %v (%v)", names(got), err)
@@ -58,8 +58,8 @@ func TestControlsHaveTheirFaults(t *testing.T) {
 	}
 }
 
-// Each round has every fault once, tries again what came to nothing, and does
-// not count that as inflicted.
+// Each round has every fault once and retries a fault without an effect, which does
+// not count as inflicted.
 func TestEveryRoundHasEveryFault(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
@@ -84,13 +84,13 @@ func TestEveryRoundHasEveryFault(t *testing.T) {
 		t.Errorf("tallies: %+v", i.tallies)
 	}
 	if !i.made(0) || i.made(2) {
-		t.Errorf("2 rounds made: %v, though one fault was never felt", i.made(2))
+		t.Errorf("2 rounds made: %v, though one fault had no effect", i.made(2))
 	}
 }
 
-// What a fault is to break may be starting still after the fault before: a round
-// tries for a while, and is over once every fault was felt.
-func TestFaultIsTriedUntilItIsFelt(t *testing.T) {
+// What a fault should break may still be starting after the fault before: a round
+// retries for a while, and ends once every fault had an effect.
+func TestFaultIsRetriedUntilItHasAnEffect(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -112,7 +112,7 @@ func TestFaultIsTriedUntilItIsFelt(t *testing.T) {
 	}
 }
 
-// A fault that breaks off for its own reasons ends the run: what it did is not
+// A fault that fails ends the run, because its effect is not
 // known.
 func TestFailedFaultEndsTheRun(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// told is a journal of two senders with a request of each fate.
+// told returns a journal of two senders with a request of each fate.
 func told() *journal {
 	j := newJournal(2)
 	j.pages[0].add(sent{first: 0, count: 3, kind: "logs", fate: accepted})
@@ -16,7 +16,7 @@ func told() *journal {
 	return j
 }
 
-// stored is the row of a record.
+// stored returns the row of a record.
 func stored(sender, number int) row {
 	r := row{kind: "logs", text: string(identity{sender, number}.appendText(nil)), at: place{seq: uint64(number)}}
 	if sender == 1 {
@@ -62,7 +62,7 @@ func TestOracleNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A record may be there more often than a byte counts.
+// A record may be stored more often than a byte counts.
 func TestOracleCountsPastAByte(t *testing.T) {
 	t.Parallel()
 	o := newOracle(told())

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// echo is a server that answers with what it is sent.
+// echo starts a server that answers with what it receives.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -36,7 +36,7 @@ func echo(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// through is a proxy before an echo, running until the test ends.
+// through returns a proxy before an echo, running until the test ends.
 func through(t *testing.T) *proxy {
 	t.Helper()
 	p, err := listenProxy("test", echo(t))
@@ -55,7 +55,7 @@ func through(t *testing.T) *proxy {
 	return p
 }
 
-// line sends a line and gives what comes back within the time, or empty.
+// line sends a line and returns the answer within the time, or an empty string.
 func line(t *testing.T, conn net.Conn, text string, within time.Duration) string {
 	t.Helper()
 	if _, err := io.WriteString(conn, text+"\n"); err != nil {
@@ -79,8 +79,8 @@ func dial(t *testing.T, p *proxy) net.Conn {
 }
 
 const (
-	soon = 100 * time.Millisecond // for what is not to come
-	late = 60 * time.Second       // for what is
+	soon = 100 * time.Millisecond // for what must not come
+	late = 60 * time.Second       // for what must come
 )
 
 func TestStalledBytesArriveOnceTheyFlow(t *testing.T) {
@@ -113,29 +113,29 @@ func TestMutedAnswersNeverArrive(t *testing.T) {
 	}
 	p.set(flowing)
 	if got := line(t, conn, "c", late); got != "" {
-		t.Errorf("the connection lived on: %q", got)
+		t.Errorf("the connection still works: %q", got)
 	}
 	if got := line(t, dial(t, p), "d", late); got != "d\n" {
 		t.Errorf("a new connection: %q", got)
 	}
 }
 
-func TestFuseBurnsInTheMiddleOfARequest(t *testing.T) {
+func TestFunctionIsCalledInTheMiddleOfARequest(t *testing.T) {
 	t.Parallel()
 	p := through(t)
 	conn := dial(t, p)
-	burnt := make(chan int, 1) // one: the fuse burns once
+	burnt := make(chan int, 1) // one: it is called once
 	p.after(4, func() { burnt <- p.reset() })
 	if got := line(t, conn, "a", late); got != "a\n" {
-		t.Fatalf("below the fuse: %q", got)
+		t.Fatalf("before the call: %q", got)
 	}
 	if got := line(t, conn, "bcd", late); got != "" {
-		t.Fatalf("beyond the fuse: %q", got)
+		t.Fatalf("after the call: %q", got)
 	}
 	if n := <-burnt; n != 1 {
 		t.Errorf("%d connections were reset", n)
 	}
 	if got := line(t, dial(t, p), "long enough for another fuse", late); got == "" {
-		t.Error("the fuse burnt twice")
+		t.Error("it was called twice")
 	}
 }

@@ -45,8 +45,8 @@ func TestAnswersPromiseWhatTheContractSays(t *testing.T) {
 	}
 }
 
-// intake is an ingest that fails the first attempt at each key after it took
-// it in, and counts the records that it was sent.
+// intake is an ingest that fails the first attempt with each key after it stored
+// it, and counts the records that it received.
 type intake struct {
 	mu      sync.Mutex
 	keys    map[string]int
@@ -74,7 +74,7 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"accepted":%d,"rejected":[]}`, len(lines))
 }
 
-func TestKeyedRequestIsRepeatedUntilAnsweredAndOnceMore(t *testing.T) {
+func TestRequestWithAKeyIsRetriedUntilAnsweredAndOnceMore(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

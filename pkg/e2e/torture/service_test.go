@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// kept is a shell that prints and waits, kept running until the test ends.
+// kept returns a service, a shell that prints and waits, until the test ends.
 func kept(t *testing.T, script string) *service {
 	t.Helper()
 	s, err := newService(t.TempDir(), "shell", "/bin/sh", []string{"-c", script}, nil)
@@ -69,7 +69,7 @@ func TestProcessThatEndsByItselfIsCounted(t *testing.T) {
 	}
 }
 
-func TestHeldProcessStaysAway(t *testing.T) {
+func TestHeldProcessIsNotStarted(t *testing.T) {
 	t.Parallel()
 	s := kept(t, "echo up; sleep 600")
 	started(t, s, 1, "up")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// life is samples of goroutines, the rest always the same.
+// life returns samples that differ only in their goroutines.
 func life(since time.Duration, goroutines ...int) *usage {
 	u := &usage{since: since}
 	for _, n := range goroutines {
