@@ -7,16 +7,16 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// Rows below minCompressBytes stay as they are, and so do rows that S2 does
-// not make at least an eighth smaller. Measured on real lines: one row hardly
-// shrinks (165 to 165 bytes), two do (315 to 233), a thousand shrink from 150
-// to 23 bytes each at 81 ns. Zstandard's fastest level makes them 13 bytes at
-// 221 ns, and time is what ingest runs out of first.
+// Rows of fewer than minCompressBytes are not compressed, nor are rows that S2
+// does not make at least an eighth smaller. Measured on real lines: one row hardly
+// shrinks (165 to 165 bytes), two do (315 to 233), a thousand shrink from 150 to
+// 23 bytes each at 81 ns. Zstandard's fastest level reaches 13 bytes at 221 ns,
+// but ingest is short of time before it is short of space.
 const minCompressBytes = 256
 
-// Batch holds rows of one project and one kind, encoded as they are added.
-// The zero value must be Reset before use; a Batch can be reset and used again
-// and then allocates nothing. It is for one goroutine at a time.
+// Batch holds rows of one project and one kind, encoded as they are added. Call
+// Reset before the first use. A Batch that is reset and used again allocates
+// nothing. One goroutine at a time may use it.
 type Batch struct {
 	kind      Kind
 	project   string
@@ -26,7 +26,7 @@ type Batch struct {
 	last      lastRow
 }
 
-// lastRow remembers the texts of the row before, as places in Batch.rows.
+// lastRow has the texts of the previous row, as places in Batch.rows.
 type lastRow struct {
 	time   int64
 	number uint8
@@ -50,8 +50,8 @@ const (
 	textIcon    = 2
 )
 
-// Reset empties the batch for rows of one kind of the project (at most
-// MaxProjectBytes long), which are to be kept for retentionDays.
+// Reset empties the batch for rows of one kind of a project, whose ID has at most
+// MaxProjectBytes. The rows are kept for retentionDays.
 func (b *Batch) Reset(kind Kind, project string, retentionDays uint16) {
 	b.kind, b.project, b.retention = kind, project, retentionDays
 	b.count = 0
@@ -59,11 +59,11 @@ func (b *Batch) Reset(kind Kind, project string, retentionDays uint16) {
 	b.last = lastRow{pairs: b.last.pairs[:0]}
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (b *Batch) Len() int { return b.count }
 
-// Size is the number of bytes of the rows before compression. Cut a batch well
-// below MaxSectionBytes: a reader refuses more than that.
+// Size returns the number of bytes of the rows before compression. Keep it well
+// below MaxSectionBytes: a reader refuses more.
 func (b *Batch) Size() int { return len(b.rows) }
 
 // AppendLog adds a copy of the log. It panics on a batch of events.
@@ -96,14 +96,14 @@ func (b *Batch) AppendEvent(e *Event) {
 	b.count++
 }
 
-// mustBe guards against rows that no reader could tell apart.
+// mustBe panics on a row of another kind, because no reader could recognize it.
 func (b *Batch) mustBe(kind Kind) {
 	if b.kind != kind {
 		panic("record: a row of kind " + kind.String() + " for a batch of kind " + b.kind.String())
 	}
 }
 
-// beginRow leaves room for the flags at the place returned and writes the time.
+// beginRow reserves the flags, at the place that it returns, and writes the time.
 func (b *Batch) beginRow(time int64) (flags byte, at int) {
 	at = len(b.rows)
 	delta := time - b.last.time
@@ -133,8 +133,8 @@ func (b *Batch) appendSeverity(number uint8, s string) byte {
 	return rowSeverity
 }
 
-// appendPairs leaves the remembered pairs alone where there are none, so that
-// a row without pairs between two others costs nothing.
+// appendPairs keeps the previous pairs where a row has none, so that a row without
+// pairs between two others costs nothing.
 func (b *Batch) appendPairs(pairs []Pair) byte {
 	if len(pairs) == 0 {
 		return 0
@@ -172,8 +172,8 @@ func (b *Batch) appendKeys(pairs []Pair) {
 	}
 }
 
-// appendValue writes 0 for the value that the key had before: an empty one at
-// first, for the reader starts from the same.
+// appendValue writes 0 where the key has its previous value, which is empty at
+// first.
 func (b *Batch) appendValue(last *span, s string) {
 	if b.same(*last, s) {
 		b.rows = append(b.rows, 0)
@@ -197,7 +197,7 @@ func (b *Batch) same(sp span, s string) bool {
 }
 
 // AppendBatch appends the batch to dst as one section and returns dst. A batch
-// without rows appends nothing. The batch is left as it is.
+// without rows appends nothing. The batch does not change.
 func AppendBatch(dst []byte, b *Batch) []byte {
 	if b.count == 0 {
 		return dst
@@ -219,7 +219,7 @@ func AppendBatch(dst []byte, b *Batch) []byte {
 	return dst
 }
 
-// appendRows compresses straight into dst's free room.
+// appendRows compresses into the free capacity of dst.
 func appendRows(dst, rows []byte) (out []byte, codec byte) {
 	if len(rows) < minCompressBytes {
 		return append(dst, rows...), codecNone

@@ -2,11 +2,10 @@ package record
 
 import "encoding/binary"
 
-// Drop counts records that were refused, so that a loss is stored and shown
-// like the records that were not lost. It takes their way: through the queue,
-// once, to the usage table.
+// Drop counts refused records, so that a loss is stored and shown too. Like records
+// it travels through the queue, once, to the usage table.
 type Drop struct {
-	Time    int64  // Unix nanoseconds, UTC: some moment of the hour in which it happened
+	Time    int64  // Unix nanoseconds, UTC: any moment of the hour in which it happened
 	Reason  string // of a closed set: a quota's name
 	Records uint64
 	Bytes   uint64 // of text, where it was known

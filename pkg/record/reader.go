@@ -7,10 +7,9 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// Reader reads the sections of a message. It owns the buffer that sections are
-// decompressed into, of at most MaxSectionBytes, and allocates nothing once
-// that is large enough. The zero value is an empty message. It is for one
-// goroutine at a time.
+// Reader reads the sections of a message. It decompresses them into a buffer of its
+// own, of at most MaxSectionBytes, and allocates nothing once that is large enough.
+// The zero value is an empty message. One goroutine at a time may use it.
 type Reader struct {
 	message []byte
 	offset  int
@@ -18,15 +17,15 @@ type Reader struct {
 	section Section
 }
 
-// Reset makes the reader read the message, which must stay as it is until the
-// next Reset: sections that were not compressed are read in place.
+// Reset starts reading a message. The caller must not change it until the next
+// Reset: sections that are not compressed are read in place.
 func (r *Reader) Reset(message []byte) {
 	r.message, r.offset = message, 0
 }
 
-// NextSection returns the next section, valid until the next call of
-// NextSection or Reset. The error is io.EOF at the message's end, otherwise a
-// *CorruptError, which every further call returns again.
+// NextSection returns the next section, valid until the next call of NextSection or
+// Reset. The error is io.EOF at the message's end. Otherwise it is a *CorruptError,
+// and further calls return it again.
 func (r *Reader) NextSection() (*Section, error) {
 	if r.offset >= len(r.message) {
 		return nil, io.EOF
@@ -66,7 +65,7 @@ func (r *Reader) frame(b []byte) (body []byte, codec byte, reason string) {
 	return b[prefixBytes:], b[2], ""
 }
 
-// open reads the body's header and makes its rows readable.
+// open decodes the body's header and decompresses its rows.
 func (r *Reader) open(body []byte, codec byte) (reason string) {
 	c := cursor{buf: body}
 	s := &r.section
@@ -92,12 +91,12 @@ func (r *Reader) decompress(stored []byte, codec byte, size int) (rows []byte, r
 	switch codec {
 	case codecNone:
 		if len(stored) != size {
-			return nil, "the rows have another length than said"
+			return nil, "the rows have another length than the header says"
 		}
 		return stored, ""
 	case codecS2:
 		if n, err := s2.DecodedLen(stored); err != nil || n != size {
-			return nil, "the rows have another length than said"
+			return nil, "the rows have another length than the header says"
 		}
 		raw, err := s2.Decode(r.raw[:cap(r.raw)], stored)
 		if err != nil {

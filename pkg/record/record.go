@@ -1,10 +1,9 @@
-// Package record says what a log and an event are, and what their bytes on
-// the queue look like.
+// Package record defines logs and events, and their bytes on the queue.
 //
-// It sits between decode, which fills records from HTTP bodies, and the
-// writer, which turns them into rows. A newcomer's usual mistake is to keep a
-// record's strings: a decoded record borrows them from the buffer it was
-// decoded from, and they are valid only as long as that buffer is.
+// It stands between decode, which fills records from HTTP bodies, and the writer,
+// which turns them into rows. A newcomer's usual mistake is to keep a record's
+// strings: a decoded record borrows them from the buffer that it was decoded from,
+// and they are valid only as long as that buffer.
 package record
 
 // Kind is what a section, a stream or a table holds. The values are part of the
@@ -32,7 +31,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Pair is one key with its value, from a log's metadata or an event's tags.
+// Pair is one key with its value, of a log's metadata or an event's tags.
 type Pair struct {
 	Key, Value string
 }
@@ -42,15 +41,15 @@ type Log struct {
 	Timestamp      int64 // Unix nanoseconds, UTC
 	Application    string
 	SeverityNumber uint8  // OpenTelemetry's 1 to 24; 0 where it is unknown
-	Severity       string // the sender's own word
+	Severity       string // the client's own word
 	Data           string // the line itself, valid UTF-8
-	Metadata       []Pair // keys unique, in the sender's order
+	Metadata       []Pair // unique keys, in the client's order
 	Host           string
 	Source         string
 }
 
-// Size is the number of bytes of text that the log carries: what quotas count
-// and what the limit on one record is about.
+// Size returns the number of bytes of text in the log. Quotas and the limit on one
+// record count these.
 func (l *Log) Size() int {
 	return len(l.Application) + len(l.Severity) + len(l.Data) + len(l.Host) + len(l.Source) + pairsSize(l.Metadata)
 }
@@ -62,11 +61,11 @@ type Event struct {
 	Title       string
 	Description string
 	Icon        string // one emoji or a :short_code:
-	Notify      bool   // tell people in chat
-	Tags        []Pair // keys unique, in the sender's order
+	Notify      bool   // send it to the project's chat
+	Tags        []Pair // unique keys, in the client's order
 }
 
-// Size is the number of bytes of text that the event carries.
+// Size returns the number of bytes of text in the event.
 func (e *Event) Size() int {
 	return len(e.Channel) + len(e.Title) + len(e.Description) + len(e.Icon) + pairsSize(e.Tags)
 }

@@ -6,24 +6,23 @@ import (
 	"unsafe"
 )
 
-// Section is the rows of one project and kind from one request. It belongs to
-// its Reader.
+// Section is the rows of one project and kind from one request. Its Reader owns it.
 type Section struct {
 	Kind          Kind
 	Project       string
 	RetentionDays uint16
-	Rows          int // how many there are in all
+	Rows          int // number of rows
 
 	offset int
 	read   int
 	cursor cursor
-	log    Log   // the row before; its Metadata outlives rows without any
+	log    Log   // the previous row; its Metadata survives rows without any
 	event  Event // the same
 	drop   Drop
 	err    error
 }
 
-// reset keeps nothing but the room for pairs.
+// reset keeps only the capacity for pairs.
 func (s *Section) reset(kind Kind) {
 	*s = Section{
 		Kind:  kind,
@@ -32,10 +31,10 @@ func (s *Section) reset(kind Kind) {
 	}
 }
 
-// NextLog reads the next log into l, whose Metadata is overwritten in place.
-// The strings are valid until the reader's next NextSection or Reset. After
-// the last row ok is false and the error nil; a damaged row gives a
-// *CorruptError, and every call after it the same.
+// NextLog reads the next log into l and overwrites l.Metadata in place. The strings
+// are valid until the reader's next NextSection or Reset. After the last row ok is
+// false and the error nil. A damaged row returns a *CorruptError, and further calls
+// return it again.
 func (s *Section) NextLog(l *Log) (ok bool, err error) {
 	if !s.next(KindLog) {
 		return false, s.err
@@ -89,7 +88,7 @@ func (s *Section) NextEvent(e *Event) (ok bool, err error) {
 	return s.done()
 }
 
-// present copies the row's pairs, which the row after it may need again.
+// present copies the row's pairs, because the next row may refer to them.
 func present(dst []Pair, flags byte, pairs []Pair) []Pair {
 	if flags&rowPairs == 0 {
 		return dst
@@ -97,21 +96,21 @@ func present(dst []Pair, flags byte, pairs []Pair) []Pair {
 	return append(dst, pairs...)
 }
 
-// next says whether a row of that kind is to be read, and checks the end.
+// next returns whether there is another row of the kind, and checks the end.
 func (s *Section) next(kind Kind) bool {
 	switch {
 	case s.err != nil:
 	case s.Kind != kind:
-		s.err = &CorruptError{s.offset, "it holds rows of kind " + s.Kind.String() + ", not " + kind.String()}
+		s.err = &CorruptError{s.offset, "it has rows of kind " + s.Kind.String() + ", not " + kind.String()}
 	case s.read < s.Rows:
 		return true
 	case s.cursor.pos != len(s.cursor.buf):
-		s.err = &CorruptError{s.offset, "bytes are left over after the last row"}
+		s.err = &CorruptError{s.offset, "bytes follow the last row"}
 	}
 	return false
 }
 
-// done ends a row: what a cursor met is looked at once, here.
+// done ends a row and reports the cursor's error.
 func (s *Section) done() (ok bool, err error) {
 	if s.cursor.reason != "" {
 		s.err = &CorruptError{s.offset, "row " + strconv.Itoa(s.read) + ": " + s.cursor.reason}
@@ -121,8 +120,8 @@ func (s *Section) done() (ok bool, err error) {
 	return true, nil
 }
 
-// cursor reads values from a buffer. The first thing that is wrong stays in
-// reason, and everything read from then on is zero.
+// cursor decodes values from a buffer. reason keeps the first error; every value
+// after it is zero.
 type cursor struct {
 	buf    []byte
 	pos    int
@@ -202,7 +201,7 @@ func (c *cursor) bytes(n uint64) string {
 	return unsafe.String(&c.buf[from], int(n))
 }
 
-// pairs reads a row's pairs over those of the last row that had any.
+// pairs decodes a row's pairs in place of those of the last row that had any.
 func (c *cursor) pairs(flags byte, last []Pair) []Pair {
 	if flags&rowKeys != 0 {
 		last = c.keys(last[:0])
@@ -220,7 +219,7 @@ func (c *cursor) pairs(flags byte, last []Pair) []Pair {
 
 func (c *cursor) keys(dst []Pair) []Pair {
 	n := c.uvarint()
-	// Each key takes a byte at least, so a small row cannot claim many.
+	// Each key has at least one byte, so a small row cannot claim many.
 	if n > MaxPairs || n > uint64(len(c.buf)-c.pos) {
 		c.fail("too many keys")
 		return dst

@@ -19,19 +19,19 @@ import (
 //	  raw        uvarint, the length of the rows once decompressed
 //	  rows, as the codec leaves them
 //
-// So sections can be joined, split and skipped without being understood.
+// So sections can be joined, split and skipped without decoding them.
 //
-// A row leaves out what is the same as in the row before it; before the first
-// row everything is empty and zero. A text is a uvarint length and its bytes.
+// A row omits what is the same as in the previous row; before the first row
+// everything is empty and zero. A text is a uvarint length and its bytes.
 //
 //	flags       1 byte, see the row… constants
-//	time        zigzag varint, nanoseconds (or milliseconds) since the row before
+//	time        zigzag varint, nanoseconds (or milliseconds) since the previous row
 //	log:        application, severity (number, text), host, source where they
 //	            changed; data
 //	event:      channel, title, icon where they changed; description
 //	drop:       reason; records and bytes as uvarints; no pairs
 //	pairs:      where the keys changed: their number, then each key;
-//	            each value: 0 for the one that this key had before, else its
+//	            each value: 0 for the previous one of this key, else its
 //	            length + 1 and its bytes
 const (
 	sectionVersion = 0xB1
@@ -44,15 +44,15 @@ const (
 	checkOffset = 7
 )
 
-// Flags of a row: first a log's, then those that mean something else in an
-// event. The unnamed one is zero.
+// Flags of a row: first a log's, then those with another meaning in an event. The
+// unnamed bit is zero.
 const (
 	rowApplication = 1 << 0
 	rowSeverity    = 1 << 1
 	rowHost        = 1 << 2
 	rowSource      = 1 << 3
 	rowPairs       = 1 << 4 // there are pairs
-	rowKeys        = 1 << 5 // their keys follow, otherwise they are those of the last row with pairs
+	rowKeys        = 1 << 5 // their keys follow; otherwise they are those of the last row with pairs
 	rowMillis      = 1 << 6 // the time is in milliseconds
 	rowFlags       = 1<<7 - 1
 
@@ -62,13 +62,13 @@ const (
 	rowNotify  = 1 << 3
 )
 
-// Bounds on what a reader holds in memory for one section, whatever a message
-// says. Batches are cut at about 512 KiB and a record has at most 128 pairs by
-// default, so that both leave ample room.
+// Bounds on the memory that a reader uses for one section, whatever the message
+// contains. By default batches are cut at about 512 KiB and a record has at most
+// 128 pairs.
 const (
 	// MaxSectionBytes bounds the rows of one section once decompressed.
 	MaxSectionBytes = 64 << 20
-	// MaxPairs bounds the pairs of one record; those after it are not kept.
+	// MaxPairs bounds the pairs of one record; later ones are dropped.
 	MaxPairs = 1 << 16
 	// MaxProjectBytes bounds a project's id.
 	MaxProjectBytes = 255
@@ -76,7 +76,7 @@ const (
 	minRowBytes = 3 // flags, time, an empty text
 )
 
-// CorruptError says that a message is not a well-formed row of sections.
+// CorruptError means that a message is not a sequence of valid sections.
 type CorruptError struct {
 	Offset int    // where the section begins in the message
 	Reason string // what is wrong with it
