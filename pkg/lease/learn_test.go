@@ -9,7 +9,7 @@ import (
 	"github.com/logboom/logboom/pkg/kv"
 )
 
-func TestStandingStillIsMeasuredByWhatWasSeen(t *testing.T) {
+func TestMemberIsGoneAfterSixSecondsUnchanged(t *testing.T) {
 	t.Parallel()
 	keys := Keys{Member: "l.member.", Claim: "l.claim."}
 	l := &Member{name: "a", keys: keys, log: slog.New(slog.DiscardHandler)}

@@ -57,8 +57,8 @@ func (q *queue) beat(l *lease.Member) lease.View {
 	return view
 }
 
-// swap claims or releases. Whether one that was not answered came to be, the
-// next beat tells.
+// swap claims or releases. The next beat shows whether a change without an answer
+// was made.
 func (q *queue) swap(l *lease.Member, change func(context.Context) (bool, error)) (bool, error) {
 	ctx := q.Ctx()
 	unsure := false
@@ -89,7 +89,7 @@ func (q *queue) release(l *lease.Member, name string) {
 	}
 }
 
-func TestLeasesShowWhoLivesAndWhatIsHeld(t *testing.T) {
+func TestBeatShowsLivingMembersAndHolders(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	a, b := q.member("a"), q.member("b")
@@ -98,29 +98,29 @@ func TestLeasesShowWhoLivesAndWhatIsHeld(t *testing.T) {
 	}
 	q.beat(b)
 	if !q.claim(a, "0") || q.claim(b, "0") {
-		t.Error("one claim must win")
+		t.Error("exactly one claim must win")
 	}
 	if view := q.beat(b); !slices.Equal(view.Members, []string{"a", "b"}) || view.Holders["0"] != "a" {
 		t.Errorf("the second sees %+v", view)
 	}
 	q.release(b, "0")
 	if view := q.beat(b); view.Holders["0"] != "a" {
-		t.Errorf("what another holds was released: %+v", view)
+		t.Errorf("another member's unit was released: %+v", view)
 	}
 	q.release(a, "0")
 	if view := q.beat(b); view.Holders["0"] != "" || !q.claim(b, "0") {
-		t.Errorf("what was released is held: %+v", view)
+		t.Errorf("a released unit is held: %+v", view)
 	}
 	ctx := q.Ctx()
 	if err := streamtest.Done(ctx, func() error { return a.Leave(ctx) }); err != nil {
 		t.Error(err)
 	}
 	if view := q.beat(b); !slices.Equal(view.Members, []string{"b"}) {
-		t.Errorf("who has left is there: %+v", view)
+		t.Errorf("a member that left is listed: %+v", view)
 	}
 }
 
-func TestClaimByManyAtOnceIsGivenToOne(t *testing.T) {
+func TestOneOfManyClaimsWins(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	const members = 8
@@ -144,11 +144,10 @@ func TestClaimByManyAtOnceIsGivenToOne(t *testing.T) {
 	}
 }
 
-// Time passes for real here: that others stand still is measured, not told. A
-// quiet machine takes 6.5 s. What a busy one stands still for is not held against
-// the member, so that it takes longer; how much of it counts is a matter of
-// TestStandingStillIsMeasuredByWhatWasSeen.
-func TestMemberThatStandsStillIsGoneAfterAWhile(t *testing.T) {
+// Real time passes here, 6.5 s on a quiet machine. A busy machine takes longer,
+// because a pause of the machine counts only in part; the test
+// TestMemberIsGoneAfterSixSecondsUnchanged checks how much.
+func TestSilentMemberLosesItsLeases(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	dead, alive, looker := q.member("dead"), q.member("alive"), q.member("looker")
@@ -163,11 +162,11 @@ func TestMemberThatStandsStillIsGoneAfterAWhile(t *testing.T) {
 		q.beat(alive)
 		view := q.beat(looker)
 		if !slices.Contains(view.Members, "alive") {
-			t.Fatalf("who beats is gone: %+v", view)
+			t.Fatalf("a member that beats is gone: %+v", view)
 		}
 		gone = !slices.Contains(view.Members, "dead")
 		if gone && (view.Holders["0"] != "" || !q.claim(looker, "0")) {
-			t.Errorf("what it held is not free: %+v", view)
+			t.Errorf("its unit is not free: %+v", view)
 		}
 		if took := time.Since(began); took > patience || gone && took < 5*time.Second {
 			t.Fatalf("gone is %v after %s", gone, took)
@@ -175,11 +174,11 @@ func TestMemberThatStandsStillIsGoneAfterAWhile(t *testing.T) {
 	}
 	q.release(dead, "0")
 	if view := q.beat(dead); view.Holders["0"] != "looker" {
-		t.Errorf("who woke up sees %+v", view)
+		t.Errorf("a member that woke up sees %+v", view)
 	}
 }
 
-func TestMemberNameMustBeAWord(t *testing.T) {
+func TestInvalidMemberNameIsRefused(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	for _, name := range []string{"two words", "a.b", "l.>", strings.Repeat("x", 65)} {

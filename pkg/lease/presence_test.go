@@ -11,7 +11,7 @@ import (
 	"github.com/logboom/logboom/pkg/lease"
 )
 
-func TestProcessesAreThereUntilTheyLeave(t *testing.T) {
+func TestProcessIsListedUntilItStops(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	ready := func(context.Context) error { return errors.New("clickhouse: away") }
@@ -36,7 +36,7 @@ func TestProcessesAreThereUntilTheyLeave(t *testing.T) {
 	}
 }
 
-// members waits until so many processes are there.
+// processes waits until n processes are listed.
 func (q *queue) processes(n int) []lease.Process {
 	q.TB.Helper()
 	deadline := time.Now().Add(patience)

@@ -20,7 +20,7 @@ import (
 	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
-func TestLedgerCarriesAnIntentFromOneOwnerToTheNext(t *testing.T) {
+func TestLedgerPassesAnIntentToTheNextOwner(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	l := q.ledger()
@@ -110,7 +110,7 @@ func TestLedgerRefusesStepsThatSkipOrGoBack(t *testing.T) {
 	}
 }
 
-func TestLedgerOfManyOwnersLetsOneStepThroughAtATime(t *testing.T) {
+func TestLedgerOfManyOwnersAcceptsOneStepAtATime(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	var unanswered lineCount
@@ -148,8 +148,8 @@ func TestLedgerOfManyOwnersLetsOneStepThroughAtATime(t *testing.T) {
 		}
 		seen[epoch] = true
 	}
-	// A swap that was not answered in time may be there, and its owner be told
-	// that it was fenced, because another has taken over before it looked.
+	// A write that was not answered in time may be stored, and its owner fenced,
+	// because another took over before the owner could confirm it.
 	p, most := q.takeOver(l), unanswered.n.Load()
 	if over := p.Epoch - (owners*steps + 1); over > most {
 		t.Errorf("ends at %+v, want epoch %d and at most %d more", p, owners*steps+1, most)
@@ -159,7 +159,7 @@ func TestLedgerOfManyOwnersLetsOneStepThroughAtATime(t *testing.T) {
 	}
 }
 
-// lineCount counts the lines that tell of swaps without an answer.
+// lineCount counts the log lines about writes without an answer.
 type lineCount struct{ n atomic.Uint64 }
 
 func (c *lineCount) Write(line []byte) (int, error) {
@@ -169,8 +169,8 @@ func (c *lineCount) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// The ledger against a model: whatever owners do in whatever order, only the
-// last to take over moves it, and it never goes back.
+// Compares the ledger with a model: whatever owners do in whatever order, only the
+// last one to take over moves it, and it never goes back.
 func TestLedgerFollowsItsModel(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
@@ -218,7 +218,7 @@ func TestLedgerFollowsItsModel(t *testing.T) {
 	})
 }
 
-func TestLedgerSettlesASwapWhoseAnswerWasLost(t *testing.T) {
+func TestLedgerConfirmsAWriteWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	between := streamtest.NewProxy(t, q.Server.Addr())
@@ -266,7 +266,7 @@ func TestLedgerWaitsForTheQueue(t *testing.T) {
 	}
 }
 
-func TestLedgerKeepsWhatItDoesNotKnow(t *testing.T) {
+func TestLedgerKeepsUnknownFields(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	l := q.ledger()
@@ -302,7 +302,7 @@ func TestLedgerKeepsWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestLedgerTellsABadOrDeletedEntry(t *testing.T) {
+func TestLedgerReportsABadOrDeletedEntry(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	l := q.ledger()

@@ -16,7 +16,7 @@ import (
 	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
-// written is a queue of one shard with ten logs, all of them committed.
+// written returns a queue of one shard with ten logs, all of them committed.
 func written(t *testing.T) (*queue, *stream.Topology) {
 	t.Helper()
 	q := newQueue(t)
@@ -31,7 +31,7 @@ func written(t *testing.T) (*queue, *stream.Topology) {
 	return q, topology
 }
 
-// rewind is Rewind at a time, which may be broken off and called again.
+// rewind calls Rewind at a time, and again where the queue did not answer in time.
 func (q *queue) rewind(topology *stream.Topology, newest stream.Stored, now time.Time) (moved []ledger.Rewound, err error) {
 	ctx := q.Ctx()
 	err = streamtest.Done(ctx, func() error {
@@ -42,7 +42,7 @@ func (q *queue) rewind(topology *stream.Topology, newest stream.Stored, now time
 	return moved, err
 }
 
-func TestRewindHasStoredAgainWhatTheTablesLack(t *testing.T) {
+func TestRewindGoesBackToTheNewestRow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		row, purged uint64 // the newest that is stored; the last that the queue has purged
@@ -73,7 +73,7 @@ func TestRewindHasStoredAgainWhatTheTablesLack(t *testing.T) {
 				t.Fatalf("got %v, %v, want %s", got, err, c.want)
 			}
 			if p := q.takeOver(q.ledger()); p.Committed != c.committed {
-				t.Errorf("the writer goes on after %d, want %d", p.Committed, c.committed)
+				t.Errorf("the writer continues after %d, want %d", p.Committed, c.committed)
 			}
 			again, err := q.rewind(topology, tables{"LOGS_0": c.row}.last, time.Now())
 			if err != nil || len(again) > 0 && again[0].First <= c.committed {
@@ -83,9 +83,9 @@ func TestRewindHasStoredAgainWhatTheTablesLack(t *testing.T) {
 	}
 }
 
-// An insert that was sent before the writer died may come to be stored: the row
-// that tells how far the tables are is not the newest then.
-func TestRewindWaitsForInsertsThatAreOnTheirWay(t *testing.T) {
+// An insert that was sent before the writer died may still become visible: the
+// newest row of now is not the newest then.
+func TestRewindRefusesWhileAnInsertMayBecomeVisible(t *testing.T) {
 	t.Parallel()
 	q, topology := written(t)
 	l := q.ledger()
@@ -102,14 +102,14 @@ func TestRewindWaitsForInsertsThatAreOnTheirWay(t *testing.T) {
 		t.Fatalf("later: %v, %v", got, err)
 	}
 	if p := q.takeOver(l); p.Committed != 4 || p.Intent != nil {
-		t.Errorf("the writer goes on after %d with the intent %v", p.Committed, p.Intent)
+		t.Errorf("the writer continues after %d with the intent %v", p.Committed, p.Intent)
 	}
 	if _, err := l.Commit(q.Ctx(), reader, before, 10, time.Time{}); !errors.Is(err, ledger.ErrFenced) {
 		t.Errorf("the writer of before got %v, want ErrFenced", err)
 	}
 }
 
-func TestRewindMovesNothingWhereNobodyKnowsWhatIsStored(t *testing.T) {
+func TestRewindMovesNothingWhenItIsNotKnownWhatIsStored(t *testing.T) {
 	t.Parallel()
 	q, topology := written(t)
 	away := errors.New("no answer")

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// oddLogs change a different part from row to row, so that every flag of a row
-// is met set and clear.
+// oddLogs changes another part from row to row, so that every flag of a row occurs
+// both set and clear.
 func oddLogs() []Log {
 	return []Log{
 		{},
@@ -39,7 +39,7 @@ func oddEvents() []Event {
 	}
 }
 
-func TestRowsComeBackAsTheyWere(t *testing.T) {
+func TestRowsSurviveARoundTrip(t *testing.T) {
 	t.Parallel()
 	message := AppendBatch(nil, logBatch(oddLogs()...))
 	message = AppendBatch(message, eventBatch(oddEvents()...))
@@ -64,7 +64,7 @@ func TestRowsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestAsManyPairsWithOtherKeysComeBack(t *testing.T) {
+func TestPairsWithOtherKeysSurviveARoundTrip(t *testing.T) {
 	t.Parallel()
 	want := []Log{{Metadata: []Pair{{"a", "1"}, {"b", "2"}}}, {Metadata: []Pair{{"a", "1"}, {"c", "2"}}}, {Metadata: []Pair{{"a", "1"}, {"c", "2"}}}}
 	got, err := readAll(AppendBatch(nil, logBatch(want...)))
@@ -91,7 +91,7 @@ func TestAppendCopiesTheRecord(t *testing.T) {
 	}
 }
 
-func TestResetForgetsTheRowsBefore(t *testing.T) {
+func TestResetDropsEarlierRows(t *testing.T) {
 	t.Parallel()
 	used := logBatch(oddLogs()...)
 	used.Reset(KindLog, "01JPROJECT", 30)
@@ -111,7 +111,7 @@ func TestEmptyBatchWritesNothing(t *testing.T) {
 	}
 }
 
-func TestMorePairsThanAReaderTakesAreLeftOut(t *testing.T) {
+func TestPairsAboveTheLimitAreDropped(t *testing.T) {
 	t.Parallel()
 	pairs := make([]Pair, MaxPairs+1)
 	got, err := readAll(AppendBatch(nil, logBatch(Log{Metadata: pairs}, Log{Data: "after"})))
@@ -123,7 +123,7 @@ func TestMorePairsThanAReaderTakesAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestRowsThatDoNotShrinkStayAsTheyAre(t *testing.T) {
+func TestRowsThatDoNotShrinkAreNotCompressed(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 6))
 	noise := make([]byte, 10_000)
@@ -141,7 +141,7 @@ func TestRowsThatDoNotShrinkStayAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestSizeIsThatOfAllText(t *testing.T) {
+func TestSizeCountsAllText(t *testing.T) {
 	t.Parallel()
 	l := Log{Application: "1", Severity: "22", Data: "333", Host: "4444", Source: "55555", Metadata: []Pair{{"666666", "7777777"}}}
 	if l.Size() != 28 {
@@ -163,9 +163,9 @@ func TestWrongKindPanics(t *testing.T) {
 	logBatch().AppendEvent(&Event{})
 }
 
-// TestFormatIsWhatItWas fails when the bytes on the queue change: a queue may
-// hold messages of the release before, so that needs a new version byte.
-func TestFormatIsWhatItWas(t *testing.T) {
+// TestFormatIsUnchanged fails when the bytes on the queue change. A queue may hold
+// messages of the previous release, so a change needs a new version byte.
+func TestFormatIsUnchanged(t *testing.T) {
 	t.Parallel()
 	small := oddLogs()[:7]
 	for name, b := range map[string]*Batch{
@@ -178,8 +178,8 @@ func TestFormatIsWhatItWas(t *testing.T) {
 	}
 }
 
-// TestCompressedFormatIsReadable only reads: what S2 writes may differ from
-// one release or processor to another.
+// TestCompressedFormatIsReadable only reads: the output of S2 may differ between
+// releases and processors.
 func TestCompressedFormatIsReadable(t *testing.T) {
 	t.Parallel()
 	got, err := readAll(golden(t, "compressed.hex"))

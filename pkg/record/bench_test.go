@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// grid runs a benchmark over rows × bytes a row. Lines are real in shape:
-// longer ones are several joined.
+// grid runs a benchmark over rows × bytes a row. Lines look like real ones; longer
+// ones are several joined.
 func grid(b *testing.B, bench func(b *testing.B, logs []Log)) {
 	for _, rows := range []int{1, 100, 1000} {
 		for _, size := range []int{50, 150, 1000} {

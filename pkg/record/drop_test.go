@@ -14,7 +14,7 @@ func oddDrops() []Drop {
 	}
 }
 
-func TestDropsComeBackAsTheyWereBesideOtherSections(t *testing.T) {
+func TestDropsSurviveARoundTripBesideOtherSections(t *testing.T) {
 	t.Parallel()
 	message := AppendBatch(AppendBatch(AppendBatch(nil, logBatch(oddLogs()...)), dropBatch(oddDrops()...)), eventBatch(oddEvents()...))
 	got, err := readAll(message)

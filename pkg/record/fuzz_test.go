@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// rowsFrom makes logs and events out of a fuzzer's bytes: each row takes its
-// texts from them, often the same as before.
+// rowsFrom makes logs and events from a fuzzer's bytes. Rows often repeat the texts
+// of the previous row.
 func rowsFrom(seed []byte) (logs []Log, events []Event) {
 	next := func() string {
 		if len(seed) == 0 {
@@ -54,7 +54,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-func FuzzReaderTakesAnything(f *testing.F) {
+func FuzzReader(f *testing.F) {
 	f.Add(AppendBatch(nil, logBatch(oddLogs()...)))
 	f.Add(AppendBatch(nil, eventBatch(oddEvents()...)))
 	f.Fuzz(func(t *testing.T, message []byte) {
@@ -62,9 +62,9 @@ func FuzzReaderTakesAnything(f *testing.F) {
 	})
 }
 
-// FuzzSectionTakesAnything gives the reader bodies behind a right checksum, so
-// that the fuzzer gets past it.
-func FuzzSectionTakesAnything(f *testing.F) {
+// FuzzSection reads bodies with a valid checksum, so that the fuzzer gets past the
+// check.
+func FuzzSection(f *testing.F) {
 	f.Add(byte(KindLog), byte(codecNone), AppendBatch(nil, logBatch(oddLogs()[:5]...))[prefixBytes:])
 	f.Add(byte(KindLog), byte(codecS2), AppendBatch(nil, logBatch(oddLogs()...))[prefixBytes:])
 	f.Add(byte(KindDrop), byte(codecNone), AppendBatch(nil, dropBatch(oddDrops()...))[prefixBytes:])

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// realisticLines makes n lines that look like a web service's.
+// realisticLines returns n lines like those of a web service.
 func realisticLines(n int) []string {
 	rng := rand.New(rand.NewPCG(1, 2))
 	methods := []string{"GET", "POST", "PUT"}
@@ -30,8 +30,8 @@ func realisticLines(n int) []string {
 	return lines
 }
 
-// corpus is the lines of the .log files in the folder that LOGBOOM_CORPUS
-// names, by file; without it, lines made here.
+// corpus returns the lines of the .log files in the folder LOGBOOM_CORPUS, by file,
+// or generated lines where it is not set.
 func corpus(tb testing.TB) map[string][]string {
 	tb.Helper()
 	dir := os.Getenv("LOGBOOM_CORPUS")
@@ -90,7 +90,7 @@ func dropBatch(drops ...Drop) *Batch {
 	return b
 }
 
-// section puts a body behind a prefix with the right size and check.
+// section returns a body with a prefix of the right size and check.
 func section(kind Kind, codec byte, body []byte) []byte {
 	s := []byte{sectionVersion, byte(kind), codec}
 	s = binary.LittleEndian.AppendUint32(s, uint32(len(body)))
@@ -100,13 +100,13 @@ func section(kind Kind, codec byte, body []byte) []byte {
 	return s
 }
 
-// header is the start of a body, for project "p" and 30 days.
+// header returns the start of a body, for project "p" and 30 days.
 func header(rows, raw uint64) []byte {
 	h := []byte{1, 'p', 30, 0}
 	return binary.AppendUvarint(binary.AppendUvarint(h, rows), raw)
 }
 
-// contents is everything that a message holds, copied.
+// contents is a copy of everything in a message.
 type contents struct {
 	projects  []string
 	retention []uint16
@@ -183,7 +183,7 @@ func cloneEvent(e Event) Event {
 	return e
 }
 
-// clonePairs makes no pairs nil, so that rows compare with DeepEqual.
+// clonePairs returns nil for no pairs, so that rows compare with DeepEqual.
 func clonePairs(pairs []Pair) []Pair {
 	var out []Pair
 	for _, p := range pairs {

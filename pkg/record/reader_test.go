@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-func TestEveryFlippedBitAndCutIsFound(t *testing.T) {
+func TestEveryFlippedBitAndCutIsDetected(t *testing.T) {
 	t.Parallel()
 	message := AppendBatch(nil, logBatch(oddLogs()[:4]...))
 	for i := range message {
@@ -56,7 +56,7 @@ func TestEmptyMessageEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestHostileSectionsAreRefused tries sections whose checksum is right.
+// TestHostileSectionsAreRefused reads sections with a valid checksum.
 func TestHostileSectionsAreRefused(t *testing.T) {
 	t.Parallel()
 	body := func(rows, raw uint64, rest ...byte) []byte { return append(header(rows, raw), rest...) }
@@ -136,7 +136,7 @@ func TestRowsOfTheOtherKindAreRefused(t *testing.T) {
 	}
 }
 
-func TestSectionLeftUnreadDoesNotDisturbTheNext(t *testing.T) {
+func TestUnreadSectionDoesNotAffectTheNext(t *testing.T) {
 	t.Parallel()
 	message := AppendBatch(AppendBatch(nil, logBatch(oddLogs()...)), eventBatch(oddEvents()...))
 	var r Reader
@@ -150,7 +150,7 @@ func TestSectionLeftUnreadDoesNotDisturbTheNext(t *testing.T) {
 	}
 }
 
-func TestTinyMessageCanNotClaimMuchMemory(t *testing.T) {
+func TestTinyMessageCannotAllocateMuchMemory(t *testing.T) {
 	block := []byte{0x80, 0x80, 0x80, 0x20, 0} // an S2 block that says 64 MiB
 	message := section(KindLog, codecS2, append(header(1000, MaxSectionBytes), block...))
 	var before, after runtime.MemStats
@@ -175,7 +175,7 @@ func TestReadingAllocatesNothingWhenWarm(t *testing.T) {
 		rows = 0
 		r.Reset(message)
 		for s, err := r.NextSection(); err == nil; s, err = r.NextSection() {
-			for ok, _ := s.next2(&l, &e); ok; ok, _ = s.next2(&l, &e) {
+			for ok, _ := s.nextOfAnyKind(&l, &e); ok; ok, _ = s.nextOfAnyKind(&l, &e) {
 				rows++
 			}
 		}
@@ -189,8 +189,8 @@ func TestReadingAllocatesNothingWhenWarm(t *testing.T) {
 	}
 }
 
-// next2 reads a row of whatever kind the section has.
-func (s *Section) next2(l *Log, e *Event) (bool, error) {
+// nextOfAnyKind reads a row of the section's kind.
+func (s *Section) nextOfAnyKind(l *Log, e *Event) (bool, error) {
 	if s.Kind == KindLog {
 		return s.NextLog(l)
 	}

@@ -105,7 +105,7 @@ func (s *Section) next(kind Kind) bool {
 	case s.read < s.Rows:
 		return true
 	case s.cursor.pos != len(s.cursor.buf):
-		s.err = &CorruptError{s.offset, "bytes follow the last row"}
+		s.err = &CorruptError{s.offset, "bytes are left over after the last row"}
 	}
 	return false
 }

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// memberVariable names the settings of a server of a cluster. A test binary
-	// that finds it is that server, so that it can be killed like a real one.
+	// memberVariable names the file with the settings of one server of a cluster. A
+	// test binary that has it runs that server, so that it can be killed.
 	memberVariable = "LOGBOOM_TEST_NATS_MEMBER"
-	// clusterPatience bounds what has to wait for the election of leaders, which
-	// takes some 4 to 9 s each time.
+	// clusterPatience bounds a wait for the election of leaders, which takes some 4
+	// to 9 s each time.
 	clusterPatience = 60 * time.Second
 	members         = 3
 )
 
-// serveMember runs a server until it is killed, or whoever started it is gone.
+// serveMember runs a server until it is killed, or the test process has ended.
 func serveMember(file string) {
 	options, err := server.ProcessConfigFile(file)
 	if err != nil {
@@ -48,7 +48,7 @@ func serveMember(file string) {
 	os.Exit(0)
 }
 
-// cluster is three servers that are processes of their own.
+// cluster is three servers, each a process of its own.
 type cluster struct {
 	t       *testing.T
 	files   [members]string // their settings
@@ -104,7 +104,7 @@ func (c *cluster) start(i int) {
 	c.running[i], c.pipes[i] = command, pipe
 }
 
-// kill ends a server without a chance to clean up or to hand anything over.
+// kill kills a server, which can neither clean up nor hand over its leadership.
 func (c *cluster) kill(i int) {
 	if c.running[i] == nil {
 		return
@@ -115,7 +115,7 @@ func (c *cluster) kill(i int) {
 	c.running[i] = nil
 }
 
-// wipe takes the disk of a server that was killed.
+// wipe removes the files of a killed server.
 func (c *cluster) wipe(i int) {
 	c.t.Helper()
 	if err := os.RemoveAll(filepath.Join(filepath.Dir(c.files[i]), "jetstream")); err != nil {
@@ -123,8 +123,8 @@ func (c *cluster) wipe(i int) {
 	}
 }
 
-// open is what a process does that starts now: it waits until the servers that
-// are there have found together.
+// open connects and opens the topology, as a process does at its start. It waits
+// until the living servers have elected leaders.
 func (c *cluster) open(ctx context.Context) (*stream.Topology, jetstream.JetStream) {
 	c.t.Helper()
 	nc, js, err := stream.Connect(ctx, c.address, stream.ConnectConfig{Name: "cluster"})
@@ -139,7 +139,7 @@ func (c *cluster) open(ctx context.Context) (*stream.Topology, jetstream.JetStre
 	return topology, js
 }
 
-// awaitCurrent waits until every server has all of every stream again.
+// awaitCurrent waits until every server has every message of every stream.
 func (c *cluster) awaitCurrent(ctx context.Context, js jetstream.JetStream, names []string) {
 	c.t.Helper()
 	await(ctx, c.t, "every replica is current", func() bool {
@@ -150,8 +150,8 @@ func (c *cluster) awaitCurrent(ctx context.Context, js jetstream.JetStream, name
 	})
 }
 
-// state asks for the state of a stream. What was asked of a leader that is none
-// any more is never answered, so it does not wait for long.
+// state reads the state of a stream, with a short timeout: a request to a leader
+// that was deposed is never answered.
 func state(ctx context.Context, js jetstream.JetStream, name string) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -174,7 +174,7 @@ func current(info *jetstream.StreamInfo) bool {
 	return true
 }
 
-// await looks now and then whether a condition holds.
+// await repeats a check until it holds.
 func await(ctx context.Context, t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -183,14 +183,14 @@ func await(ctx context.Context, t *testing.T, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out waiting: %s", what)
 		}
 	}
 }
 
-// Whichever server is lost, the two others elect leaders among them: what was
-// accepted is there once, and the ledger and the leases go on. The last one comes
-// back with an empty disk, as docs/operations.md says that it may.
+// Whichever server is lost, the two others elect leaders: every accepted message is
+// stored once, and the ledger and the leases go on working. The last server returns
+// with an empty disk, which docs/operations.md allows.
 func TestAClusterOfThreeLosesNothingWhileEachServerIsKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -210,12 +210,12 @@ func TestAClusterOfThreeLosesNothingWhileEachServerIsKilled(t *testing.T) {
 	}
 	tr := &traffic{t: t, topology: topology, ledger: positions, publisher: streamtest.Publisher(t, topology, stream.PublisherConfig{AckTimeout: 5 * time.Second})}
 	end := tr.begin(ctx)
-	tr.goesOn(ctx, "the start")
+	tr.awaitProgress(ctx, "the start")
 	for i := range members {
 		c.awaitCurrent(ctx, js, names)
 		c.kill(i)
 		c.open(ctx)
-		tr.goesOn(ctx, fmt.Sprintf("member %d was killed", i))
+		tr.awaitProgress(ctx, fmt.Sprintf("member %d was killed", i))
 		if i == members-1 {
 			c.wipe(i)
 		}

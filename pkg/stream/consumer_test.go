@@ -56,7 +56,7 @@ func TestConsumerReadsInOrderFromASequenceOn(t *testing.T) {
 	}
 }
 
-func TestConsumerGoesOnAfterLargeMessages(t *testing.T) {
+func TestConsumerContinuesAfterLargeMessages(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
@@ -75,7 +75,7 @@ func TestConsumerGoesOnAfterLargeMessages(t *testing.T) {
 	}
 }
 
-func TestConsumerOfOneSubjectPassesOverTheOthers(t *testing.T) {
+func TestConsumerOfOneSubjectSkipsTheOthers(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
@@ -94,7 +94,7 @@ func TestConsumerOfOneSubjectPassesOverTheOthers(t *testing.T) {
 	}
 }
 
-func TestConsumerGoesOnThroughRestartsAndCuts(t *testing.T) {
+func TestConsumerContinuesThroughRestartsAndCuts(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	between := streamtest.NewProxy(t, q.Server.Addr())
@@ -118,7 +118,7 @@ func TestConsumerGoesOnThroughRestartsAndCuts(t *testing.T) {
 	})
 	for round := range uint64(rounds) {
 		for range each {
-			publishUntilTaken(t, q, p)
+			publishUntilAccepted(t, q, p)
 		}
 		for seq := range read {
 			if seq == round*each+each/2 {
@@ -154,7 +154,7 @@ func TestConsumerNoticesASilentConnection(t *testing.T) {
 	}
 }
 
-func TestConsumerTellsAGap(t *testing.T) {
+func TestConsumerReportsAGap(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
@@ -182,7 +182,7 @@ func TestConsumerTellsAGap(t *testing.T) {
 	}
 }
 
-func TestConsumerTellsALostQueueAfterARestart(t *testing.T) {
+func TestConsumerReportsALostQueueAfterARestart(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
@@ -205,7 +205,7 @@ func TestConsumerTellsALostQueueAfterARestart(t *testing.T) {
 	wantGap(t, "an empty queue in place of the old one", err, 4, 1)
 }
 
-func TestClosedConsumerSaysSo(t *testing.T) {
+func TestClosedConsumerReturnsErrClosed(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
@@ -232,22 +232,22 @@ func TestClosedConsumerLeavesNothingOnTheServer(t *testing.T) {
 	})
 }
 
-func TestRefetchReadsExactlyARange(t *testing.T) {
+func TestReadRangeReadsExactlyTheRange(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
 	q.fill(q.publisher(topology, stream.PublisherConfig{}), 9)
-	deliveries, err := q.refetch(topology, "LOGS_0", 4, 6)
+	deliveries, err := q.readRange(topology, "LOGS_0", 4, 6)
 	if err != nil || len(deliveries) != 3 || deliveries[0].Seq != 4 || string(deliveries[2].Data) != "message 6;" {
 		t.Errorf("got %+v, %v", deliveries, err)
 	}
-	_, err = q.refetch(topology, "LOGS_0", 8, 12)
+	_, err = q.readRange(topology, "LOGS_0", 8, 12)
 	wantGap(t, "a range beyond the end", err, 12, 10)
 	purge(t, q, "LOGS_0", 5)
-	_, err = q.refetch(topology, "LOGS_0", 4, 6)
+	_, err = q.readRange(topology, "LOGS_0", 4, 6)
 	wantGap(t, "a range that was purged", err, 4, 5)
 	for _, bad := range [][2]uint64{{0, 3}, {5, 4}} {
-		if _, err := q.refetch(topology, "LOGS_0", bad[0], bad[1]); err == nil || !strings.Contains(err.Error(), "range") {
+		if _, err := q.readRange(topology, "LOGS_0", bad[0], bad[1]); err == nil || !strings.Contains(err.Error(), "range") {
 			t.Errorf("range %v: %v", bad, err)
 		}
 	}

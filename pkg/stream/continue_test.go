@@ -17,7 +17,7 @@ import (
 	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
-// tables is what is stored, by stream.
+// tables are the last stored sequences, by stream.
 type tables map[string]uint64
 
 func (s tables) last(_ context.Context, kind record.Kind, shard int, above uint64) (uint64, error) {
@@ -29,20 +29,20 @@ func (s tables) last(_ context.Context, kind record.Kind, shard int, above uint6
 
 var small = stream.Config{Shards: 2, MaxBytes: 16 << 20, DeadMaxBytes: 16 << 20}
 
-func (q *queue) carryOn(s tables) {
+func (q *queue) mustContinue(s tables) {
 	q.TB.Helper()
-	if err := q.goOn(small, s.last); err != nil {
+	if err := q.tryContinue(small, s.last); err != nil {
 		q.TB.Fatal(err)
 	}
 }
 
-// goOn is Continue, which may be broken off and called again.
-func (q *queue) goOn(cfg stream.Config, stored stream.Stored) error {
+// tryContinue calls Continue, and again where the queue did not answer in time.
+func (q *queue) tryContinue(cfg stream.Config, stored stream.Stored) error {
 	ctx := q.Ctx()
 	return streamtest.Done(ctx, func() error { return stream.Continue(ctx, q.JS, cfg, stored, q.ledger()) })
 }
 
-// put publishes one message and is where it went.
+// put publishes one message and returns where it is stored.
 func (q *queue) put(p *stream.Publisher, kind record.Kind) stream.Ack {
 	q.TB.Helper()
 	ack, err := p.Publish(q.Ctx(), stream.Message{Kind: kind, Project: "shop", Parts: [][]byte{[]byte("x")}, Records: 1})
@@ -52,11 +52,11 @@ func (q *queue) put(p *stream.Publisher, kind record.Kind) stream.Ack {
 	return ack
 }
 
-func TestContinueLetsALostQueueBeginAfterWhatIsStored(t *testing.T) {
+func TestContinueStartsALostQueueAfterWhatIsStored(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	have := tables{"LOGS_0": 41_000, "LOGS_1": 7, "EVENTS_0": 12, "EVENTS_1": 3}
-	q.carryOn(have)
+	q.mustContinue(have)
 	topology := q.Open(small)
 	publisher := q.publisher(topology, stream.PublisherConfig{})
 	seen := map[string]bool{}
@@ -71,7 +71,7 @@ func TestContinueLetsALostQueueBeginAfterWhatIsStored(t *testing.T) {
 	for name, last := range have {
 		p, err := q.ledger().TakeOver(q.Ctx(), ledger.WriterKey(name))
 		if err != nil || p.Committed != last || p.Intent != nil {
-			t.Errorf("the writer of %s goes on after %d, intent %v (%v), not after %d", name, p.Committed, p.Intent, err, last)
+			t.Errorf("the writer of %s continues after %d, intent %v (%v), not after %d", name, p.Committed, p.Intent, err, last)
 		}
 		if !seen[name] {
 			continue
@@ -90,7 +90,7 @@ func TestContinueLetsALostQueueBeginAfterWhatIsStored(t *testing.T) {
 func TestContinueChangesNothingWhereNothingIsLost(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	q.carryOn(tables{})
+	q.mustContinue(tables{})
 	for name := range q.JS.StreamNames(q.Ctx()).Name() {
 		if strings.HasPrefix(name, "LOGS") || strings.HasPrefix(name, "EVENTS") {
 			t.Errorf("%s was made although nothing is stored", name)
@@ -100,7 +100,7 @@ func TestContinueChangesNothingWhereNothingIsLost(t *testing.T) {
 	ack := q.put(q.publisher(topology, stream.PublisherConfig{}), record.KindLog)
 	q.commit(topology, ack.Stream, ack.Seq)
 	before := q.entry(ledger.WriterKey(ack.Stream))
-	q.carryOn(tables{ack.Stream: ack.Seq})
+	q.mustContinue(tables{ack.Stream: ack.Seq})
 	if after := q.entry(ledger.WriterKey(ack.Stream)); after != before {
 		t.Errorf("the ledger was changed from %s to %s", before, after)
 	}
@@ -115,9 +115,9 @@ func (q *queue) entry(key string) string {
 	return string(entry.Value)
 }
 
-// A ledger that outlived the queue knows of messages that are not stored, and
-// of some that may be: none of their places is used again.
-func TestContinueGoesBeyondWhatTheLedgerKnows(t *testing.T) {
+// A ledger that outlived the queue knows messages that are not stored, and some
+// that may be. None of their sequences is used again.
+func TestContinueStartsAfterWhatTheLedgerKnows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reader       string
@@ -145,8 +145,8 @@ func TestContinueGoesBeyondWhatTheLedgerKnows(t *testing.T) {
 			if _, err := kv.Put(q.Ctx(), c.reader, []byte(value)); err != nil {
 				t.Fatal(err)
 			}
-			q.carryOn(tables{"LOGS_0": c.stored})
-			info, err := q.lag(q.Open(small), "LOGS_0")
+			q.mustContinue(tables{"LOGS_0": c.stored})
+			info, err := q.info(q.Open(small), "LOGS_0")
 			if err != nil || info.LastSeq != c.want || info.FirstSeq != c.want+1 {
 				t.Errorf("the stream has %d to %d (%v), and is to begin after %d", info.FirstSeq, info.LastSeq, err, c.want)
 			}
@@ -162,18 +162,18 @@ func TestContinueGoesBeyondWhatTheLedgerKnows(t *testing.T) {
 	}
 }
 
-// A crash between the ledger and the stream leaves what stops a writer, not
-// what misleads one, and a second try brings it to its end.
-func TestContinueMayBeBrokenOff(t *testing.T) {
+// A crash between the ledger and the stream leaves a state that stops the writer
+// rather than misleads it, and a second try completes it.
+func TestContinueCanBeInterrupted(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	have := tables{"LOGS_0": 100, "EVENTS_1": 9}
-	q.carryOn(have)
+	q.mustContinue(have)
 	if err := q.JS.DeleteStream(q.Ctx(), "LOGS_0"); err != nil { // as if it had never been made
 		t.Fatal(err)
 	}
-	q.carryOn(have)
-	if info, err := q.lag(q.Open(small), "LOGS_0"); err != nil || info.LastSeq != 100 {
+	q.mustContinue(have)
+	if info, err := q.info(q.Open(small), "LOGS_0"); err != nil || info.LastSeq != 100 {
 		t.Errorf("the stream ends at %d, %v", info.LastSeq, err)
 	}
 	if err := q.JS.DeleteStream(q.Ctx(), "LOGS_0"); err != nil {
@@ -184,7 +184,7 @@ func TestContinueMayBeBrokenOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info, err := q.lag(topology, "LOGS_0"); err != nil || info.LastSeq >= p.Committed {
+	if info, err := q.info(topology, "LOGS_0"); err != nil || info.LastSeq >= p.Committed {
 		t.Errorf("the stream ends at %d (%v), the ledger is at %d: its writer would not notice", info.LastSeq, err, p.Committed)
 	}
 }
@@ -193,20 +193,20 @@ func TestContinueRefusesAStreamThatIsBehindWhatIsStored(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	q.Open(small)
-	err := q.goOn(small, tables{"EVENTS_1": 41_000}.last)
+	err := q.tryContinue(small, tables{"EVENTS_1": 41_000}.last)
 	if err == nil || !strings.Contains(err.Error(), "EVENTS_1 ends at 0") || !strings.Contains(err.Error(), "41000") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// What is stored while it is asked for is not ahead of the queue.
-func TestContinueIsNotMisledByAWriterThatIsAtWork(t *testing.T) {
+// Rows that are stored while Continue reads are not ahead of the queue.
+func TestContinueAcceptsAWriterThatIsRunning(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	one := small
 	one.Shards = 1
 	publisher := q.publisher(q.Open(one), stream.PublisherConfig{})
-	err := q.goOn(one, func(_ context.Context, kind record.Kind, _ int, _ uint64) (uint64, error) {
+	err := q.tryContinue(one, func(_ context.Context, kind record.Kind, _ int, _ uint64) (uint64, error) {
 		return q.put(publisher, kind).Seq, nil
 	})
 	if err != nil {
@@ -214,30 +214,30 @@ func TestContinueIsNotMisledByAWriterThatIsAtWork(t *testing.T) {
 	}
 }
 
-func TestContinueMakesNothingWhereNobodyKnowsWhatIsStored(t *testing.T) {
+func TestContinueCreatesNothingWhenItIsNotKnownWhatIsStored(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	away := errors.New("no answer")
-	err := q.goOn(small, func(context.Context, record.Kind, int, uint64) (uint64, error) { return 0, away })
+	err := q.tryContinue(small, func(context.Context, record.Kind, int, uint64) (uint64, error) { return 0, away })
 	if !errors.Is(err, away) || !strings.Contains(err.Error(), "LOGS_0") {
 		t.Errorf("got %v", err)
 	}
 	for name := range q.JS.StreamNames(q.Ctx()).Name() {
 		if name != "KV_LEDGER" { // the caller's
-			t.Errorf("%s was made", name)
+			t.Errorf("%s was created", name)
 		}
 	}
-	if err := q.goOn(stream.Config{Shards: -1}, tables{}.last); err == nil {
-		t.Error("a bad setting was taken")
+	if err := q.tryContinue(stream.Config{Shards: -1}, tables{}.last); err == nil {
+		t.Error("a bad setting was accepted")
 	}
 }
 
-// The stream remembers where it began: settings that change later, and a purge
-// of all that is dealt with, keep its places.
-func TestAContinuedStreamKeepsItsPlaces(t *testing.T) {
+// The stream keeps its sequences when its settings change later, and after a purge
+// of everything that is committed.
+func TestContinuedStreamKeepsItsSequences(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	q.carryOn(tables{"LOGS_0": 500, "LOGS_1": 500})
+	q.mustContinue(tables{"LOGS_0": 500, "LOGS_1": 500})
 	bigger := small
 	bigger.MaxBytes, bigger.ReplayAge, bigger.ReplayBytes = 32<<20, time.Nanosecond, 1
 	topology := q.Open(bigger)
@@ -250,7 +250,7 @@ func TestAContinuedStreamKeepsItsPlaces(t *testing.T) {
 	q.Stop()
 	q.Start()
 	q.NC, q.JS = q.Connect()
-	if info, err := q.lag(q.Open(small), ack.Stream); err != nil || info.LastSeq != 501 || info.FirstSeq != 502 {
+	if info, err := q.info(q.Open(small), ack.Stream); err != nil || info.LastSeq != 501 || info.FirstSeq != 502 {
 		t.Errorf("the stream has %d to %d, %v", info.FirstSeq, info.LastSeq, err)
 	}
 }

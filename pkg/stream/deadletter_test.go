@@ -16,7 +16,7 @@ import (
 	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
-func TestBuryKeepsTheMessageWithItsReasonOnce(t *testing.T) {
+func TestDeadLetterIsStoredOnceWithItsReason(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
@@ -29,7 +29,7 @@ func TestBuryKeepsTheMessageWithItsReasonOnce(t *testing.T) {
 		Detail: "bad\r\nNats-Rollup: all\x00" + strings.Repeat("y", 5000),
 	}
 	for range 2 {
-		q.bury(topology, letter)
+		q.deadLetter(topology, letter)
 	}
 	s, err := q.JS.Stream(q.Ctx(), stream.DeadStream)
 	if err != nil {
@@ -50,7 +50,7 @@ func TestBuryKeepsTheMessageWithItsReasonOnce(t *testing.T) {
 	}
 }
 
-func TestBuryRefusesReasonsThatAreNoWords(t *testing.T) {
+func TestDeadLetterRefusesAnInvalidReason(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
@@ -61,30 +61,30 @@ func TestBuryRefusesReasonsThatAreNoWords(t *testing.T) {
 	}
 }
 
-func TestBuryTellsThatThereIsNoRoom(t *testing.T) {
+func TestDeadLetterFailsWhenTheStreamIsFull(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1, DeadMaxBytes: 1 << 20})
 	letter := stream.DeadLetter{Reason: "poison", Stream: "LOGS_0", Data: make([]byte, 400<<10)}
 	for range 2 {
 		letter.Seq++
-		q.bury(topology, letter)
+		q.deadLetter(topology, letter)
 	}
 	letter.Seq++
-	if err := q.buried(topology, letter); !errors.Is(err, stream.ErrFull) {
+	if err := q.tryDeadLetter(topology, letter); !errors.Is(err, stream.ErrFull) {
 		t.Errorf("got %v, want ErrFull", err)
 	}
 }
 
-func (q *queue) bury(topology *stream.Topology, letter stream.DeadLetter) {
+func (q *queue) deadLetter(topology *stream.Topology, letter stream.DeadLetter) {
 	q.TB.Helper()
-	if err := q.buried(topology, letter); err != nil {
+	if err := q.tryDeadLetter(topology, letter); err != nil {
 		q.TB.Fatal(err)
 	}
 }
 
-// buried is Bury, which keeps a message that has a place once.
-func (q *queue) buried(topology *stream.Topology, letter stream.DeadLetter) error {
+// tryDeadLetter publishes a letter, and again where the queue did not answer in time.
+func (q *queue) tryDeadLetter(topology *stream.Topology, letter stream.DeadLetter) error {
 	ctx := q.Ctx()
 	return streamtest.Done(ctx, func() error { return topology.PublishDeadLetter(ctx, letter) })
 }
@@ -105,7 +105,7 @@ func TestLettersAreListedByPageWithoutTheirData(t *testing.T) {
 	topology := q.Open(stream.Config{Shards: 1})
 	at := time.Date(2026, 11, 21, 10, 0, 0, 7, time.UTC)
 	for i := range 5 {
-		q.bury(topology, stream.DeadLetter{
+		q.deadLetter(topology, stream.DeadLetter{
 			Reason: "poison", Stream: "LOGS_0", Seq: uint64(i + 1), Time: at, Data: make([]byte, 1000+i), Detail: fmt.Sprint("row ", i),
 		})
 	}
@@ -140,7 +140,7 @@ func TestLettersAreListedByPageWithoutTheirData(t *testing.T) {
 	})
 }
 
-func TestListOfLettersIsEmptyBeforeAQueueIsMade(t *testing.T) {
+func TestListOfLettersIsEmptyWithoutAQueue(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	letters := stream.NewLetters(q.JS, ledger.Committed(q.JS))
@@ -159,7 +159,7 @@ func TestListOfLettersBoundsItsPage(t *testing.T) {
 	letters := q.letters()
 	for _, limit := range []int{-1, 0, stream.MaxLetterPage + 1} {
 		if _, err := q.list(letters, 0, limit); err == nil {
-			t.Errorf("a page of %d was taken", limit)
+			t.Errorf("a page of %d was accepted", limit)
 		}
 	}
 	if page, err := q.list(letters, 1<<60, 1); err != nil || len(page.Letters) != 0 {
@@ -209,7 +209,7 @@ func BenchmarkListLetters(b *testing.B) {
 			q := newQueue(b)
 			topology := q.Open(stream.Config{Shards: 1})
 			for seq := range uint64(500) {
-				q.bury(topology, stream.DeadLetter{Reason: "poison", Stream: "LOGS_0", Seq: seq + 1, Data: make([]byte, size)})
+				q.deadLetter(topology, stream.DeadLetter{Reason: "poison", Stream: "LOGS_0", Seq: seq + 1, Data: make([]byte, size)})
 			}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -221,7 +221,7 @@ func BenchmarkListLetters(b *testing.B) {
 	}
 }
 
-// commit makes the writer of a stream be done with everything up to a sequence.
+// commit makes the writer of a stream commit everything up to a sequence.
 func (q *queue) commit(topology *stream.Topology, name string, to uint64) {
 	q.TB.Helper()
 	p, err := q.ledger().TakeOver(q.Ctx(), ledger.WriterKey(name))
@@ -235,7 +235,7 @@ func (q *queue) commit(topology *stream.Topology, name string, to uint64) {
 
 func (q *queue) messages(topology *stream.Topology, name string) uint64 {
 	q.TB.Helper()
-	info, err := q.lag(topology, name)
+	info, err := q.info(topology, name)
 	if err != nil {
 		q.TB.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestReplayPutsTheMessageBackWhereItWasAndRemovesTheLetter(t *testing.T) {
 			q := newQueue(t)
 			topology := q.Open(stream.Config{Shards: 2})
 			q.commit(topology, test.stream, 7)
-			q.bury(topology, stream.DeadLetter{Reason: "poison", Stream: test.stream, Seq: 7, Subject: test.subject, Data: []byte("kept")})
+			q.deadLetter(topology, stream.DeadLetter{Reason: "poison", Stream: test.stream, Seq: 7, Subject: test.subject, Data: []byte("kept")})
 			ack, err := q.replay(q.letters(), 1)
 			if err != nil || ack.Stream != test.stream || ack.Seq != 1 || ack.Duplicate {
 				t.Fatalf("got %+v, %v", ack, err)
@@ -279,7 +279,7 @@ func TestReplayOfOneMessageByManyStoresItOnce(t *testing.T) {
 	topology := q.Open(stream.Config{Shards: 1})
 	q.commit(topology, "LOGS_0", 7)
 	for _, reason := range []string{"undecodable", "poison"} { // two letters of one message
-		q.bury(topology, stream.DeadLetter{Reason: reason, Stream: "LOGS_0", Seq: 7, Data: []byte("once")})
+		q.deadLetter(topology, stream.DeadLetter{Reason: reason, Stream: "LOGS_0", Seq: 7, Data: []byte("once")})
 	}
 	var running sync.WaitGroup
 	for range 8 {
@@ -300,7 +300,7 @@ func TestReplayOfOneMessageByManyStoresItOnce(t *testing.T) {
 	}
 }
 
-func TestReplayThatFailsLeavesTheLetter(t *testing.T) {
+func TestFailedReplayKeepsTheLetter(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		letter stream.DeadLetter
@@ -320,7 +320,7 @@ func TestReplayThatFailsLeavesTheLetter(t *testing.T) {
 			topology := q.Open(stream.Config{Shards: 1, MaxBytes: 1 << 20})
 			q.commit(topology, "LOGS_0", 7)
 			test.letter.Reason = "poison"
-			q.bury(topology, test.letter)
+			q.deadLetter(topology, test.letter)
 			if _, err := q.replay(q.letters(), 1); !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
@@ -340,20 +340,20 @@ func TestReplayAfterItsRemovalFailedStoresNothingMore(t *testing.T) {
 	topology := q.Open(stream.Config{Shards: 1})
 	q.commit(topology, "LOGS_0", 7)
 	letter := stream.DeadLetter{Reason: "poison", Stream: "LOGS_0", Seq: 7, Data: []byte("once")}
-	q.bury(topology, letter)
+	q.deadLetter(topology, letter)
 	q.denyDelete()
 	_, err := q.replay(q.letters(), 1)
 	if !errors.Is(err, stream.ErrNotRemoved) || !errors.Is(err, stream.ErrUnavailable) || q.messages(topology, stream.DeadStream) != 1 {
 		t.Fatalf("got %v, want ErrNotRemoved, ErrUnavailable and the letter where it was", err)
 	}
-	q.bury(topology, stream.DeadLetter{Reason: "undecodable", Stream: "LOGS_0", Seq: 7, Data: []byte("once")})
+	q.deadLetter(topology, stream.DeadLetter{Reason: "undecodable", Stream: "LOGS_0", Seq: 7, Data: []byte("once")})
 	ack, err := q.replay(q.letters(), 2)
 	if !errors.Is(err, stream.ErrNotRemoved) || q.messages(topology, "LOGS_0") != 1 {
 		t.Errorf("got %+v, %v, and %d messages are stored; want 1", ack, err, q.messages(topology, "LOGS_0"))
 	}
 }
 
-// denyDelete makes the server refuse to remove a letter.
+// denyDelete makes the server refuse to delete a letter.
 func (q *queue) denyDelete() {
 	q.TB.Helper()
 	s, err := q.JS.Stream(q.Ctx(), stream.DeadStream)

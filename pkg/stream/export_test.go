@@ -1,4 +1,4 @@
 package stream
 
-// ErrNoAnswer is among the errors of what was not answered in time.
+// ErrNoAnswer is among the errors of a request that was not answered in time.
 var ErrNoAnswer = errNoAnswer

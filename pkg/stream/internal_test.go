@@ -60,7 +60,7 @@ func TestMessageIDsOfProjectsDiffer(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheServerAreClassed(t *testing.T) {
+func TestServerErrorsHaveTheirClass(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		api  jetstream.APIError
@@ -82,7 +82,7 @@ func TestErrorsOfTheServerAreClassed(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyTimeMendsIsWaitedFor(t *testing.T) {
+func TestErrorsThatPassAreRetried(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		err  error
@@ -104,7 +104,7 @@ func TestWhatOnlyTimeMendsIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestErrorsOfSendingTellWhetherTheMessageWasSent(t *testing.T) {
+func TestSendErrorsShowWhetherTheMessageWasSent(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancelCause(context.Background())
 	cancel(errLinkDown)

@@ -17,7 +17,7 @@ import (
 	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
-func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
+func TestStoppedServerFailsPublishesAtOnceAndLosesNoAcceptedOne(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 2})
@@ -63,7 +63,7 @@ func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
 	}
 
 	q.Start()
-	publishUntilTaken(t, q, p)
+	publishUntilAccepted(t, q, p)
 	var stored strings.Builder
 	for _, name := range topology.Streams(record.KindLog) {
 		for _, delivery := range q.all(topology, name) {
@@ -77,7 +77,7 @@ func TestServerStopFailsPublishesFastAndLosesNoAcceptedOne(t *testing.T) {
 	}
 }
 
-func TestServerStopStoresLargeBodiesWholeOrNotAtAll(t *testing.T) {
+func TestStoppedServerStoresLargeBodiesWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
@@ -104,13 +104,13 @@ func TestServerStopStoresLargeBodiesWholeOrNotAtAll(t *testing.T) {
 		q.Stop()
 		callers.Wait()
 		q.Start()
-		publishUntilTaken(t, q, p)
+		publishUntilAccepted(t, q, p)
 	}
 	stored, run := make([]int, len(accepted)), 0
 	var last byte
 	for _, delivery := range q.all(topology, "LOGS_0") {
 		if len(delivery.Data) != 16<<10 {
-			continue // of publishUntilTaken
+			continue // of publishUntilAccepted
 		}
 		if run > 0 && delivery.Data[0] != last {
 			t.Fatalf("message %d cuts into a body after %d of its %d messages", delivery.Seq, run, pieces)
@@ -127,8 +127,8 @@ func TestServerStopStoresLargeBodiesWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// publishUntilTaken waits until the publisher works again.
-func publishUntilTaken(t *testing.T, q *queue, p *stream.Publisher) {
+// publishUntilAccepted publishes until the publisher works again.
+func publishUntilAccepted(t *testing.T, q *queue, p *stream.Publisher) {
 	t.Helper()
 	for patient := q.Ctx(); patient.Err() == nil; streamtest.Pause() {
 		if _, err := p.Publish(patient, stream.Message{Kind: record.KindLog, Project: "shop", Parts: parts("again")}); err == nil {
@@ -138,7 +138,7 @@ func publishUntilTaken(t *testing.T, q *queue, p *stream.Publisher) {
 	t.Fatal("the publisher did not recover")
 }
 
-func TestSwallowedAnswerIsUnknownAndTheKeyTellsLater(t *testing.T) {
+func TestLostAnswerIsUnknownAndARepeatWithItsKeyIsADuplicate(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	between := streamtest.NewProxy(t, q.Server.Addr())
@@ -147,22 +147,21 @@ func TestSwallowedAnswerIsUnknownAndTheKeyTellsLater(t *testing.T) {
 	p := q.publisher(topology, stream.PublisherConfig{})
 	m := stream.Message{Kind: record.KindLog, Project: "shop", ID: "one", Parts: parts("body")}
 
-	publishUntilTaken(t, q, hasty)
+	publishUntilAccepted(t, q, hasty)
 	between.Mute()
 	if _, err := hasty.Publish(q.Ctx(), m); !errors.Is(err, stream.ErrUnknown) || !errors.Is(err, stream.ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable and ErrUnknown", err)
 	}
 	q.awaitStored(t, "body") // on its way it may have waited for longer than its sender
 	between.Cut()
-	publishUntilTaken(t, q, p)
+	publishUntilAccepted(t, q, p)
 	ack, err := p.Publish(q.Ctx(), m)
 	if err != nil || !ack.Duplicate {
 		t.Errorf("the repeat got %+v, %v; want a duplicate", ack, err)
 	}
 }
 
-// awaitStored waits until a text is on the only logs stream, asked for past any
-// proxy.
+// awaitStored waits until a text is on the only logs stream. It reads past any proxy.
 func (q *queue) awaitStored(t *testing.T, text string) {
 	t.Helper()
 	topology := q.Open(stream.Config{MaxBytes: proxiedBytes, DeadMaxBytes: proxiedDeadBytes})
@@ -177,7 +176,7 @@ func TestLostConnectionEndsTheWaitForAnAnswer(t *testing.T) {
 	between := streamtest.NewProxy(t, q.Server.Addr())
 	topology := q.openThrough(between, stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{AckTimeout: 2 * patience})
-	publishUntilTaken(t, q, p)
+	publishUntilAccepted(t, q, p)
 	between.Mute()
 	failed := make(chan error, 1)
 	go func() {
@@ -191,13 +190,13 @@ func TestLostConnectionEndsTheWaitForAnAnswer(t *testing.T) {
 	}
 }
 
-func TestCallerWhoLeavesMayReuseItsBytes(t *testing.T) {
+func TestCallerThatGivesUpMayReuseItsBytes(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	between := streamtest.NewProxy(t, q.Server.Addr())
 	topology := q.openThrough(between, stream.Config{Shards: 1})
 	p := q.publisher(topology, stream.PublisherConfig{MaxInFlight: 1})
-	publishUntilTaken(t, q, p)
+	publishUntilAccepted(t, q, p)
 	between.Mute()
 	var callers sync.WaitGroup
 	for range 8 { // one of them is sent, the others wait behind it
@@ -214,7 +213,7 @@ func TestCallerWhoLeavesMayReuseItsBytes(t *testing.T) {
 	}
 	callers.Wait()
 	between.Cut()
-	publishUntilTaken(t, q, p)
+	publishUntilAccepted(t, q, p)
 	for _, delivery := range q.all(topology, "LOGS_0") {
 		if bytes.Contains(delivery.Data, []byte("evil")) {
 			t.Fatalf("stored %q", delivery.Data)
@@ -263,7 +262,7 @@ func TestConnectWaitsForTheQueueAndHidesItsToken(t *testing.T) {
 	}
 }
 
-// lineWriter keeps log lines for a test to look at, and drops what nobody does.
+// lineWriter sends log lines to a test, and drops those that it does not receive.
 type lineWriter chan string
 
 func (w lineWriter) Write(line []byte) (int, error) {
@@ -274,7 +273,7 @@ func (w lineWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// How large the streams are of a test with a proxy.
+// Sizes of the streams of a test with a proxy.
 const (
 	proxiedBytes     = 64 << 20
 	proxiedDeadBytes = 8 << 20

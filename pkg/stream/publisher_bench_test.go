@@ -14,8 +14,8 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// BenchmarkPublish has many callers publish bodies of one size without a key,
-// which group commit joins: what the smallest and the largest senders see.
+// BenchmarkPublish publishes bodies of one size without a key from many callers, so
+// that they are joined.
 func BenchmarkPublish(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		for _, size := range []int{300, 64 << 10, 512 << 10} {
@@ -26,7 +26,7 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// BenchmarkPublishInFlight is why MaxInFlight has its default.
+// BenchmarkPublishInFlight measures MaxInFlight, for its default.
 func BenchmarkPublishInFlight(b *testing.B) {
 	for _, inFlight := range []int{1, 2, 4, 8} {
 		for _, size := range []int{300, 512 << 10} {
@@ -37,8 +37,8 @@ func BenchmarkPublishInFlight(b *testing.B) {
 	}
 }
 
-// BenchmarkPublishKeyed is the same for bodies with a key, which travel each
-// in its own message and share atomic batches.
+// BenchmarkPublishKeyed publishes bodies with a key, each of which is a message of
+// its own in an atomic batch.
 func BenchmarkPublishKeyed(b *testing.B) {
 	for _, callers := range []int{1, 64, 512, 2048} {
 		b.Run(fmt.Sprintf("callers=%d/bytes=1024", callers), func(b *testing.B) {
@@ -47,7 +47,7 @@ func BenchmarkPublishKeyed(b *testing.B) {
 	}
 }
 
-// BenchmarkConsume reads a stream of messages of one size over and over.
+// BenchmarkConsume reads a stream of messages of one size again and again.
 func BenchmarkConsume(b *testing.B) {
 	for _, size := range []int{1 << 10, 512 << 10} {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
@@ -106,7 +106,7 @@ func benchmarkPublish(b *testing.B, callers, size int, cfg stream.PublisherConfi
 	b.ReportMetric(float64((processTime(b)-cpu).Microseconds())/float64(b.N), "cpu-us/op")
 }
 
-// processTime is the CPU time of this process, the server's included.
+// processTime returns the CPU time of this process, with the server's.
 func processTime(tb testing.TB) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -123,8 +123,8 @@ func TestKeyedBodyTravelsAloneAndItsRepeatIsADuplicate(t *testing.T) {
 	}
 }
 
-// Few keyed bodies go one by one, many in one batch, and many with a repeat
-// among them in a batch first and then one by one.
+// Few keyed bodies are sent one by one, many in one batch, and many with a repeat
+// among them first in a batch and then one by one.
 func TestKeyedBodiesTogetherGetTheirOwnPlaces(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ callers, perKey int }{
@@ -197,12 +197,12 @@ func TestLargeBodyIsStoredWholeInOneStream(t *testing.T) {
 	if again, err := p.Publish(q.Ctx(), m); err != nil || !again.Duplicate {
 		t.Errorf("the repeat, cut in other places, got %+v, %v; want a duplicate", again, err)
 	}
-	if info, err := q.lag(topology, "LOGS_0"); err != nil || info.Messages != 3 {
+	if info, err := q.info(topology, "LOGS_0"); err != nil || info.Messages != 3 {
 		t.Errorf("%d messages are stored, %v; want 3", info.Messages, err)
 	}
 }
 
-func TestFullStreamRefusesAndKeepsWhatItHas(t *testing.T) {
+func TestFullStreamRefusesMessagesAndKeepsItsOwn(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1, MaxBytes: 1 << 20})
@@ -221,7 +221,7 @@ func TestFullStreamRefusesAndKeepsWhatItHas(t *testing.T) {
 			if err := publish(16); !errors.Is(err, stream.ErrFull) || errors.Is(err, stream.ErrUnknown) {
 				t.Fatalf("a large body with room for some of it got %v, want ErrFull", err)
 			}
-			if info, err := q.lag(topology, "LOGS_0"); err != nil || info.Messages != 20 {
+			if info, err := q.info(topology, "LOGS_0"); err != nil || info.Messages != 20 {
 				t.Fatalf("%d messages after the refusal, %v; want 20", info.Messages, err)
 			}
 		}
@@ -234,7 +234,7 @@ func TestFullStreamRefusesAndKeepsWhatItHas(t *testing.T) {
 	}
 }
 
-func TestPublishRefusesWhatCannotBeTaken(t *testing.T) {
+func TestPublishRefusesInvalidMessages(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
@@ -263,7 +263,7 @@ func TestPublishRefusesWhatCannotBeTaken(t *testing.T) {
 }
 
 // No Run, so whatever is admitted stays waiting.
-func TestPublishRefusesAtOnceWhatIsMoreThanMayWait(t *testing.T) {
+func TestPublishRefusesAtOnceWhenTooMuchWaits(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	p, err := stream.NewPublisher(q.Open(stream.Config{Shards: 1}), stream.PublisherConfig{MaxPending: 1000})
@@ -295,7 +295,7 @@ func TestPublishRefusesAtOnceWhatIsMoreThanMayWait(t *testing.T) {
 	}
 }
 
-func TestRunSendsWhatIsWaitingBeforeItReturns(t *testing.T) {
+func TestRunSendsWaitingMessagesBeforeItReturns(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})

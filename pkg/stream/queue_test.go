@@ -38,7 +38,7 @@ func newQueue(tb testing.TB) *queue {
 	return &queue{streamtest.New(tb)}
 }
 
-// ledger is the ledger of the queue.
+// ledger opens the ledger of the queue.
 func (q *queue) ledger() *ledger.Ledger {
 	q.TB.Helper()
 	l, err := ledger.Open(q.Ctx(), q.JS, 1, nil)
@@ -50,7 +50,7 @@ func (q *queue) ledger() *ledger.Ledger {
 
 func (q *queue) letters() *stream.Letters { return stream.NewLetters(q.JS, ledger.Committed(q.JS)) }
 
-// publisher runs until the test ends.
+// publisher runs a publisher until the test ends.
 func (q *queue) publisher(topology *stream.Topology, cfg stream.PublisherConfig) *stream.Publisher {
 	q.TB.Helper()
 	return streamtest.Publisher(q.TB, topology, cfg)
@@ -70,28 +70,28 @@ func (q *queue) openThrough(between *streamtest.Proxy, cfg stream.Config) *strea
 // all reads every message of a stream.
 func (q *queue) all(topology *stream.Topology, name string) []stream.Delivery {
 	q.TB.Helper()
-	info, err := q.lag(topology, name)
+	info, err := q.info(topology, name)
 	if err != nil {
 		q.TB.Fatal(err)
 	}
 	if info.Messages == 0 {
 		return nil
 	}
-	deliveries, err := q.refetch(topology, name, info.FirstSeq, info.LastSeq)
+	deliveries, err := q.readRange(topology, name, info.FirstSeq, info.LastSeq)
 	if err != nil {
 		q.TB.Fatal(err)
 	}
 	return deliveries
 }
 
-// lag is the state of a stream.
-func (q *queue) lag(topology *stream.Topology, name string) (stream.Info, error) {
+// info reads the state of a stream.
+func (q *queue) info(topology *stream.Topology, name string) (stream.Info, error) {
 	q.TB.Helper()
 	ctx := q.Ctx()
 	return streamtest.Answered(ctx, func() (stream.Info, error) { return topology.Info(ctx, name) })
 }
 
-func (q *queue) refetch(topology *stream.Topology, name string, from, to uint64) ([]stream.Delivery, error) {
+func (q *queue) readRange(topology *stream.Topology, name string, from, to uint64) ([]stream.Delivery, error) {
 	q.TB.Helper()
 	ctx := q.Ctx()
 	return streamtest.Answered(ctx, func() ([]stream.Delivery, error) { return topology.ReadRange(ctx, name, from, to) })

@@ -14,7 +14,7 @@ func (q *queue) first(topology *stream.Topology, from uint64) (stream.Place, err
 	return streamtest.Answered(ctx, func() (stream.Place, error) { return topology.First(ctx, "LOGS_0", from) })
 }
 
-func TestFirstIsTheMessageAtOrAfterASequence(t *testing.T) {
+func TestFirstReturnsTheMessageAtOrAfterASequence(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1})
@@ -77,7 +77,7 @@ func TestPurgeKeepsTheUnreadAndTheReplayWindow(t *testing.T) {
 			if err != nil || purged != test.purged {
 				t.Errorf("purged %d, %v; want %d", purged, err, test.purged)
 			}
-			if info, err := q.lag(topology, "LOGS_0"); err != nil || info.FirstSeq != test.first || info.LastSeq != 10 {
+			if info, err := q.info(topology, "LOGS_0"); err != nil || info.FirstSeq != test.first || info.LastSeq != 10 {
 				t.Errorf("holds %d to %d, %v; want %d to 10", info.FirstSeq, info.LastSeq, err, test.first)
 			}
 		})
@@ -93,7 +93,7 @@ func TestPurgeFindsTheAgeInTheMiddle(t *testing.T) {
 	between := time.Now()
 	q.fill(p, 5)
 	windowed := q.Open(stream.Config{ReplayAge: time.Since(between)})
-	// The window slides on while it is looked at, so a little more may go.
+	// The window moves while the test reads it, so a little more may be removed.
 	purged, err := q.purge(windowed, "LOGS_0", 11)
 	if err != nil || purged < 5 {
 		t.Errorf("purged %d, %v; want 5 or more", purged, err)

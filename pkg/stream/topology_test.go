@@ -15,7 +15,7 @@ import (
 	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
-func TestOpenCreatesStreamsThatNeitherDropNorForget(t *testing.T) {
+func TestOpenCreatesStreamsThatDropNothing(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 2, MaxBytes: 64 << 20})
@@ -117,7 +117,7 @@ func TestOpenAppliesALimitThatWasChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		info, err := q.lag(topology, "LOGS_0")
+		info, err := q.info(topology, "LOGS_0")
 		if err != nil || info.MaxBytes != 32<<20 {
 			t.Errorf("given %d: limit %d, %v; want 32 MiB", given, info.MaxBytes, err)
 		}
@@ -146,7 +146,7 @@ func (q *queue) healthy(topology *stream.Topology) error {
 	return streamtest.Done(ctx, func() error { return topology.Healthy(ctx) })
 }
 
-func TestHealthyTellsAFullStreamAndALostQueue(t *testing.T) {
+func TestHealthyReportsAFullStreamAndALostQueue(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	topology := q.Open(stream.Config{Shards: 1, MaxBytes: 1 << 20})

@@ -21,7 +21,7 @@ import (
 	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
-// traffic is what goes on while servers are killed.
+// traffic is the load while servers are killed.
 type traffic struct {
 	t         *testing.T
 	topology  *stream.Topology
@@ -35,7 +35,7 @@ type traffic struct {
 	read strings.Builder // what came out of LOGS_0, in order
 }
 
-// sent is what one sender put on the queue.
+// sent is what one sender published.
 type sent struct {
 	n        atomic.Uint64 // how many bodies were accepted
 	mu       sync.Mutex
@@ -44,8 +44,8 @@ type sent struct {
 	refused  []string
 }
 
-// keyed sends bodies one after the other until stop is closed, each until it is
-// accepted: one whose answer was lost is sent again under the same key.
+// keyed publishes bodies one after the other until stop is closed. It repeats each
+// with the same key until it is accepted.
 func (tr *traffic) keyed(ctx context.Context, stop <-chan struct{}) error {
 	for i := 0; !closed(stop); i++ {
 		body := fmt.Sprintf("<log %d>", i)
@@ -57,18 +57,18 @@ func (tr *traffic) keyed(ctx context.Context, stop <-chan struct{}) error {
 			}
 			streamtest.Pause()
 		}
-		tr.logs.note(body, nil)
+		tr.logs.add(body, nil)
 		streamtest.Pause()
 	}
 	return nil
 }
 
-// unkeyed sends bodies once each, whatever comes of it.
+// unkeyed publishes each body once, whatever the result.
 func (tr *traffic) unkeyed(ctx context.Context, stop <-chan struct{}) error {
 	for i := 0; !closed(stop) && ctx.Err() == nil; i++ {
 		body := fmt.Sprintf("<event %d>", i)
 		_, err := tr.publisher.Publish(ctx, stream.Message{Kind: record.KindEvent, Project: "shop", Parts: parts(body)})
-		tr.events.note(body, err)
+		tr.events.add(body, err)
 		streamtest.Pause()
 	}
 	return ctx.Err()
@@ -83,8 +83,8 @@ func closed(stop <-chan struct{}) bool {
 	}
 }
 
-// note keeps what became of a body.
-func (s *sent) note(body string, err error) {
+// add records the result of a body.
+func (s *sent) add(body string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -98,8 +98,8 @@ func (s *sent) note(body string, err error) {
 	}
 }
 
-// begin starts everything. What is returned stops the senders, waits until all
-// that they sent was read, and gives the first error.
+// begin starts everything. The returned function stops the senders, waits until
+// everything that they published is read, and returns the first error.
 func (tr *traffic) begin(ctx context.Context) (end func() error) {
 	stop, beating, last := make(chan struct{}), make(chan struct{}), make(chan uint64, 1) // one: there is one last message
 	var senders, readers errgroup.Group
@@ -117,8 +117,8 @@ func (tr *traffic) begin(ctx context.Context) (end func() error) {
 	}
 }
 
-// consume reads the logs in order and keeps the place in the ledger, as a
-// writer does, until it has committed the message that last names.
+// consume reads the logs in order and commits them in the ledger, as a writer does,
+// until it has committed the sequence that it receives from last.
 func (tr *traffic) consume(ctx context.Context, last <-chan uint64) error {
 	reader := ledger.WriterKey("LOGS_0")
 	position, err := tr.ledger.TakeOver(ctx, reader)
@@ -150,7 +150,7 @@ func (tr *traffic) consume(ctx context.Context, last <-chan uint64) error {
 	return nil
 }
 
-// next is the next message; the zero value where there is none for a while.
+// next returns the next message, or the zero value where none comes for a while.
 func (tr *traffic) next(ctx context.Context, from *stream.Consumer) (stream.Delivery, error) {
 	waiting, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -162,7 +162,7 @@ func (tr *traffic) next(ctx context.Context, from *stream.Consumer) (stream.Deli
 	return delivery, err
 }
 
-// beat keeps a lease, as a writer does.
+// beat holds a lease, as a writer does.
 func (tr *traffic) beat(ctx context.Context, stop <-chan struct{}) error {
 	leases, err := lease.NewMember(tr.ledger.Bucket(), lease.Keys{Member: "l.member.", Claim: "l.claim."}, "one", slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -188,8 +188,8 @@ func (tr *traffic) beat(ctx context.Context, stop <-chan struct{}) error {
 	}
 }
 
-// goesOn waits until everything went on from where it is now.
-func (tr *traffic) goesOn(ctx context.Context, after string) {
+// awaitProgress waits until every part has made progress.
+func (tr *traffic) awaitProgress(ctx context.Context, after string) {
 	tr.t.Helper()
 	counts := map[string]*atomic.Uint64{"logs": &tr.logs.n, "events": &tr.events.n, "commits": &tr.commits, "beats": &tr.beats}
 	for what, count := range counts {
@@ -198,7 +198,7 @@ func (tr *traffic) goesOn(ctx context.Context, after string) {
 	}
 }
 
-// check counts what is stored of what was sent.
+// check compares what is stored with what was published.
 func (s *sent) check(t *testing.T, stored string) {
 	t.Helper()
 	for _, body := range s.accepted {
@@ -219,7 +219,7 @@ func (s *sent) check(t *testing.T, stored string) {
 	t.Logf("%d bodies were accepted, %d refused, of %d nobody knows", len(s.accepted), len(s.refused), len(s.unknown))
 }
 
-// check counts everything, and looks how far the ledger came.
+// check checks all counts and the position in the ledger.
 func (tr *traffic) check(ctx context.Context) {
 	tr.t.Helper()
 	tr.logs.check(tr.t, tr.read.String())

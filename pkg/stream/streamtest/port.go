@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// ReservePort returns a port of loopback for a server that stops and comes back, or
-// that must know it before it starts. It is held until the test ends: Linux gives
-// a port to no connection, and to nobody who asks for a free one, while a socket
-// is bound to it; and it lets a server listen there, because neither socket minds
-// the address to be used again and this one never listens.
+// ReservePort returns a loopback port for a server that restarts, or that must know
+// its port before it starts. The port is reserved until the test ends by a socket
+// that is bound to it but never listens: Linux then gives the port to no other
+// connection, but lets a server listen on it, because both sockets allow the address
+// to be reused.
 func ReservePort(tb testing.TB) int {
 	tb.Helper()
 	loopback := &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}

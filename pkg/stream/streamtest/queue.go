@@ -128,7 +128,7 @@ func (q *Queue) WaitFor(what string, holds func() bool) {
 	q.TB.Helper()
 	for ctx := q.Ctx(); !holds(); Pause() {
 		if ctx.Err() != nil {
-			q.TB.Fatalf("waited in vain for %s", what)
+			q.TB.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }

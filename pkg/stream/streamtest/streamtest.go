@@ -1,4 +1,4 @@
-// Package streamtest is for tests that talk to a real queue.
+// Package streamtest runs a real queue for tests.
 package streamtest
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// Calm connects under the name without pings: a machine that stands still for
-// seconds passes their bound, and the connection would be taken for lost.
+// Calm connects under the name without pings: a machine that is suspended for
+// seconds would exceed their limit and lose the connection.
 func Calm(name string) stream.ConnectConfig {
 	return stream.ConnectConfig{Name: name, Options: []nats.Option{nats.PingInterval(time.Hour)}}
 }
