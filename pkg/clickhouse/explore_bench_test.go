@@ -113,7 +113,7 @@ func BenchmarkTail(b *testing.B) {
 		b.Fatal(err)
 	}
 	look := func(b *testing.B, m TailMark) TailMark {
-		found, err := client.Follow(b.Context(), project, parsed(b, "quixotic"), m, MaxTail, now)
+		found, err := client.Follow(b.Context(), project, parsed(b, "quixotic"), m, 1000, now)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package clickhouse
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -28,8 +27,6 @@ const (
 	tailSlack = time.Hour
 	// tailReach is how far back a tail may be resumed.
 	tailReach = 24 * time.Hour
-	// MaxTail bounds the logs of one Follow.
-	MaxTail = 1000
 	// Reading the heads of all shards takes long in a project with many logs.
 	// Above the lowest sequence of the known shards an index finds them quickly;
 	// then only one read in fullReadEvery finds the first log of another shard.
@@ -175,9 +172,6 @@ func (c *Client) heads(ctx context.Context, project string, m TailMark) (TailMar
 // heads first: they bound what it reads, so that a row that arrives meanwhile is
 // not both counted as dropped and returned.
 func (c *Client) Follow(ctx context.Context, project string, filter query.Query, m TailMark, limit int, now time.Time) (Tailed, error) {
-	if limit < 1 || limit > MaxTail {
-		return Tailed{}, &InvalidError{"limit", fmt.Sprintf("%d is not between 1 and %d", limit, MaxTail)}
-	}
 	heads, err := c.heads(ctx, project, m)
 	if err != nil {
 		return Tailed{}, err

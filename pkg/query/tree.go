@@ -2,7 +2,6 @@ package query
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -116,7 +115,7 @@ func PrintValue(value string) string {
 	special := strings.ContainsFunc(value, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`"()*`, r)
 	})
-	if value == "" || special || value[0] == '-' || strings.HasPrefix(value, "//") || slices.Contains([]string{"AND", "OR", "NOT"}, value) {
+	if value == "" || special || value[0] == '-' || strings.HasPrefix(value, "//") || isKeyword(value) {
 		return quote(value)
 	}
 	return value
