@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/logboom/logboom/pkg/lease"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 )
 
@@ -15,6 +17,9 @@ const (
 	// addressEvery is how often a waiting destination checks whether its address
 	// was changed.
 	addressEvery = 5 * time.Second
+	// maxAttempt is how long a started attempt may continue when the notifier
+	// stops: a little longer than the timeout of a webhook.
+	maxAttempt = 12 * time.Second
 )
 
 // waitingAlert is one alert in the queue of its destination.
@@ -106,7 +111,7 @@ func after(a, b outbox.EventPosition) bool { return a.Seq > b.Seq || a.Seq == b.
 
 // run delivers the alerts until ctx ends. It finishes a started attempt.
 func (d *destination) run(ctx context.Context) error {
-	late, cancel := withGrace(ctx, maxAttempt)
+	late, cancel := lease.WithGrace(ctx, maxAttempt, ledger.ErrFenced)
 	defer cancel()
 	if err := d.recoverAttempt(late); err != nil {
 		return err

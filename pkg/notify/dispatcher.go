@@ -5,12 +5,9 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/logboom/logboom/pkg/lease"
-	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/outbox"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -90,25 +87,4 @@ func (d *dispatcher) destination(ctx context.Context, subject, projectID string,
 	d.destinations[subject] = dest
 	group.Go(func() error { return dest.run(ctx) })
 	return dest
-}
-
-// maxAttempt is how long a started attempt may continue when the notifier stops:
-// a little longer than the timeout of a webhook.
-const maxAttempt = 12 * time.Second
-
-// withGrace returns a context that ends a while after ctx, so that a started
-// attempt can be finished. It ends at once if another notifier has taken over.
-func withGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
-	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		cause := context.Cause(ctx)
-		if !errors.Is(cause, ledger.ErrFenced) && !errors.Is(cause, lease.ErrLost) {
-			_ = pause(late, grace) // it ends early only if late was cancelled
-		}
-		cancel(cause)
-	})
-	return late, func() {
-		stop()
-		cancel(nil)
-	}
 }

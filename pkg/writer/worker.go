@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/logboom/logboom/pkg/batch"
+	"github.com/logboom/logboom/pkg/lease"
 	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
@@ -104,7 +105,7 @@ func (w *worker) run(ctx context.Context) error {
 		return err
 	}
 	w.stopping = ctx.Done()
-	late, cancel := withGrace(ctx, w.cfg.FlushTimeout)
+	late, cancel := lease.WithGrace(ctx, w.cfg.FlushTimeout, ledger.ErrFenced)
 	defer cancel()
 	for {
 		err := w.finish(late)
@@ -116,22 +117,6 @@ func (w *worker) run(ctx context.Context) error {
 			return err
 		}
 		w.reset()
-	}
-}
-
-// withGrace returns a context that ends some time after ctx does, or together
-// with it if another writer has taken the shard.
-func withGrace(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
-	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if !isLost(ctx) {
-			_ = pause(late, grace) // it ends early when nothing is left to do
-		}
-		cancel(context.Cause(ctx))
-	})
-	return late, func() {
-		stop()
-		cancel(nil)
 	}
 }
 
