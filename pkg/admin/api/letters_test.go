@@ -147,7 +147,7 @@ func TestRefusedReplayKeepsTheDeadLetterAndSaysWhy(t *testing.T) {
 		t.Errorf("%d letters are left, want 2", n)
 	}
 	if strings.Contains(b.Log.String(), "dead_letter.replayed") {
-		t.Error("the audit tells of a replay that was none")
+		t.Error("the audit trail has a replay that did not happen")
 	}
 }
 

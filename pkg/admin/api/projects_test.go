@@ -342,22 +342,22 @@ func TestTokensAreListedPageByPageAndRevoked(t *testing.T) {
 	b.Project(t, "shop")
 	b.Project(t, "other")
 	path := apiRoot + "/projects/shop/tokens"
-	made := map[string]newToken{}
+	created := map[string]newToken{}
 	for i := range 5 {
 		m := decoded[newToken](t, b.do(t, s, http.MethodPost, path, fmt.Sprintf(`{"name":"t%d"}`, i)))
 		digest, err := token.Parse(m.Token)
 		if err != nil || digest.ID().String() != m.ID || !strings.HasSuffix(m.Token, m.Last4) {
 			t.Fatalf("token %v: %v", m, err)
 		}
-		made[m.ID] = m
+		created[m.ID] = m
 	}
 	var listed []string
 	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
 		page := decoded[tokenPage](t, b.do(t, s, http.MethodGet, path+"?limit=2&cursor="+cursor, ""))
 		for _, token := range page.Tokens {
 			listed = append(listed, token.Name)
-			if made[token.ID].Last4 != token.Last4 || made[token.ID].Name != token.Name {
-				t.Errorf("listed %v, made %v", token, made[token.ID])
+			if created[token.ID].Last4 != token.Last4 || created[token.ID].Name != token.Name {
+				t.Errorf("listed %v, created %v", token, created[token.ID])
 			}
 			// The next page begins after a token, even if it is revoked meanwhile.
 			if answer := b.do(t, s, http.MethodDelete, path+"/"+token.ID, ""); answer.Code != http.StatusNoContent {
@@ -369,7 +369,7 @@ func TestTokensAreListedPageByPageAndRevoked(t *testing.T) {
 	if fmt.Sprint(listed) != "[t0 t1 t2 t3 t4]" {
 		t.Errorf("pages contain %v", listed)
 	}
-	for id, m := range made {
+	for id, m := range created {
 		cache := token.NewCache(b.Tokens, nil, slog.New(slog.DiscardHandler))
 		if _, err := cache.Authenticate(admintest.Context(t), m.Token); !errors.Is(err, token.ErrUnknown) {
 			t.Errorf("token %s is accepted after it was revoked: %v", id, err)

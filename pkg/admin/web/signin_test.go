@@ -223,18 +223,18 @@ func TestFirstAdminIsCreatedOnceWithTheCode(t *testing.T) {
 	}
 	all.Wait()
 	close(codes)
-	made := 0
+	created := 0
 	for code := range codes {
 		switch code {
 		case http.StatusSeeOther:
-			made++
+			created++
 		case http.StatusNotFound:
 		default:
 			t.Errorf("a later request is answered %d", code)
 		}
 	}
-	if made != 1 {
-		t.Errorf("%d of twenty parallel requests created the first admin", made)
+	if created != 1 {
+		t.Errorf("%d of twenty parallel requests created the first admin", created)
 	}
 	if list := s.Changes(t); len(list) != 2 || list[0].Action != "user.created" || list[0].Person != "boss@example.org" {
 		t.Errorf("in the audit trail: %+v", list)
