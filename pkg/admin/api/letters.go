@@ -1,12 +1,10 @@
 package api
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/logboom/logboom/pkg/problem"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
@@ -71,28 +69,4 @@ func (a *API) replayLetter(r *request) error {
 		return err
 	}
 	return r.JSON(http.StatusOK, replayedLetter{ID: letterID(id), State: "replayed"})
-}
-
-// letterProblem answers a dead letter that does not exist or could not be
-// replayed. In each case it stays where it is.
-func letterProblem(err error) (problem.Problem, bool) {
-	switch {
-	case errors.Is(err, stream.ErrNoLetter):
-		return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: stream.ErrNoLetter.Error()}, true
-	case errors.Is(err, stream.ErrNeverQueued):
-		return problem.Problem{Status: http.StatusConflict, Code: "not_replayable", Detail: stream.ErrNeverQueued.Error()}, true
-	case errors.Is(err, stream.ErrNotCommitted):
-		return problem.Problem{Status: http.StatusConflict, Code: "not_settled", Detail: stream.ErrNotCommitted.Error() + ": try again later"}, true
-	case errors.Is(err, stream.ErrNotRemoved):
-		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "not_removed", Detail: stream.ErrNotRemoved.Error()}, true
-	case errors.Is(err, stream.ErrTooLarge):
-		return problem.Problem{Status: http.StatusConflict, Code: "message_too_large", Detail: stream.ErrTooLarge.Error()}, true
-	case errors.Is(err, stream.ErrFull):
-		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "queue_full", Detail: stream.ErrFull.Error(), RetryAfter: retryAfter}, true
-	case errors.Is(err, stream.ErrUnavailable), errors.Is(err, stream.ErrBusy):
-		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "queue_unavailable",
-			Detail:     "dead letters could not be read or replayed; a letter that was not replayed stays, and retrying at once stores nothing twice",
-			RetryAfter: retryAfter}, true
-	}
-	return problem.Problem{}, false
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/logboom/logboom/pkg/problem"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/query"
+	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
@@ -27,108 +29,88 @@ func problemOf(err error) problem.Problem {
 	if errors.As(err, &routing) {
 		return problem.OfRoute(routing.Code)
 	}
-	for _, class := range []func(error) (problem.Problem, bool){fieldProblem, queryProblem, bodyProblem, callerProblem, letterProblem} {
-		if p, ok := class(err); ok {
-			return p
+	if p, ok := invalidProblem(err); ok {
+		return p
+	}
+	for _, known := range []struct {
+		err        error
+		status     int
+		code       string
+		detail     string // "": the text of the error
+		retryAfter time.Duration
+	}{
+		{err: errBodyCut, status: http.StatusBadRequest, code: "invalid_json"},
+		{err: errBodyEmpty, status: http.StatusBadRequest, code: "empty_body"},
+		{err: errBodyTooLarge, status: http.StatusRequestEntityTooLarge, code: "body_too_large"},
+		{err: errEncoded, status: http.StatusUnsupportedMediaType, code: "unsupported_encoding"},
+		{err: errBodySlow, status: http.StatusRequestTimeout, code: "request_timeout"},
+
+		{err: errMissingKey, status: http.StatusUnauthorized, code: "missing_token"},
+		{err: people.ErrUnknownKey, status: http.StatusUnauthorized, code: "invalid_token", detail: "the API key is unknown or revoked"},
+		{err: admin.ErrForbidden, status: http.StatusForbidden, code: "forbidden", detail: "the API key's role does not allow this"},
+		{err: admin.ErrNoToken, status: http.StatusNotFound, code: "not_found"},
+		{err: project.ErrNotFound, status: http.StatusNotFound, code: "not_found", detail: "no such project"},
+		{err: clickhouse.ErrNoLog, status: http.StatusNotFound, code: "not_found"},
+		{err: project.ErrNameTaken, status: http.StatusConflict, code: "name_taken", detail: "there is a project with this name"},
+		{err: project.ErrFull, status: http.StatusConflict, code: "limit_reached"},
+		{err: clickhouse.ErrTooExpensive, status: http.StatusBadRequest, code: "query_too_expensive"},
+
+		{err: stream.ErrNoLetter, status: http.StatusNotFound, code: "not_found"},
+		{err: stream.ErrNeverQueued, status: http.StatusConflict, code: "not_replayable"},
+		{err: stream.ErrNotCommitted, status: http.StatusConflict, code: "not_settled", detail: stream.ErrNotCommitted.Error() + ": try again later"},
+		{err: stream.ErrNotRemoved, status: http.StatusServiceUnavailable, code: "not_removed"},
+		{err: stream.ErrTooLarge, status: http.StatusConflict, code: "message_too_large"},
+		{err: stream.ErrFull, status: http.StatusServiceUnavailable, code: "queue_full", retryAfter: retryAfter},
+		{err: stream.ErrUnavailable, status: http.StatusServiceUnavailable, code: "queue_unavailable", detail: lettersUnavailable, retryAfter: retryAfter},
+		{err: stream.ErrBusy, status: http.StatusServiceUnavailable, code: "queue_unavailable", detail: lettersUnavailable, retryAfter: retryAfter},
+
+		{err: telemetry.ErrPanic, status: http.StatusInternalServerError, code: "internal_error", detail: "the request could not be handled"},
+		{err: project.ErrUnavailable, status: http.StatusServiceUnavailable, code: "queue_unavailable", detail: projectsUnavailable, retryAfter: retryAfter},
+		{err: kv.ErrUnavailable, status: http.StatusServiceUnavailable, code: "queue_unavailable", detail: projectsUnavailable, retryAfter: retryAfter},
+		{err: project.ErrNoKey, status: http.StatusServiceUnavailable, code: "secret_key_missing", detail: "webhook addresses are stored encrypted, and the server has no key for them: set LOGBOOM_SECRET_KEY"},
+		{err: admin.ErrTailsFull, status: http.StatusServiceUnavailable, code: "too_many_tails", retryAfter: retryAfter},
+		{err: context.DeadlineExceeded, status: http.StatusServiceUnavailable, code: "query_timeout", detail: "the query took too long; ask for a shorter time", retryAfter: retryAfter},
+	} {
+		if errors.Is(err, known.err) {
+			return problem.Problem{Status: known.status, Code: known.code, Detail: cmp.Or(known.detail, known.err.Error()), RetryAfter: known.retryAfter}
 		}
 	}
-	return serverProblem(err)
+	return problem.Problem{Status: http.StatusServiceUnavailable, Code: "store_unavailable", Detail: "stored records could not be read", RetryAfter: retryAfter}
 }
 
-// fieldProblem answers a parameter or field that is missing or wrong.
-func fieldProblem(err error) (problem.Problem, bool) {
-	p := problem.Problem{Status: http.StatusBadRequest, Code: "invalid_field", Detail: err.Error()}
+const (
+	lettersUnavailable  = "dead letters could not be read or replayed; a letter that was not replayed stays, and retrying at once stores nothing twice"
+	projectsUnavailable = "projects and keys could not be read or changed"
+)
+
+// invalidProblem answers a parameter, a field, a query or a body that is wrong.
+// The offset is the byte at which it is wrong.
+func invalidProblem(err error) (problem.Problem, bool) {
+	p := problem.Problem{Status: http.StatusBadRequest, Code: "invalid_field"}
 	var field *fieldError
-	var query *clickhouse.InvalidError
+	var parameter *clickhouse.InvalidError
 	var invalid *project.InvalidError
 	var missing *missingError
+	var bad *query.Error
+	var syntax *syntaxError
 	switch {
 	case errors.As(err, &field):
 		p.Field, p.Detail = field.field, field.Error()
-	case errors.As(err, &query):
-		p.Field, p.Detail = query.Field, query.Error()
+	case errors.As(err, &parameter):
+		p.Field, p.Detail = parameter.Field, parameter.Error()
 	case errors.As(err, &invalid):
 		p.Field, p.Detail = invalid.Field, invalid.Error()
 	case errors.As(err, &missing):
 		p.Field, p.Detail, p.Code = missing.field, missing.Error(), "missing_field"
-	default:
-		return p, false
-	}
-	return p, true
-}
-
-// queryProblem answers a text that is not a query. The offset is the byte at
-// which the text is wrong.
-func queryProblem(err error) (problem.Problem, bool) {
-	var bad *query.Error
-	if !errors.As(err, &bad) {
-		return problem.Problem{}, false
-	}
-	offset := int64(bad.Position)
-	return problem.Problem{Status: http.StatusBadRequest, Code: "invalid_query", Field: "q", Detail: bad.Error(), Offset: &offset}, true
-}
-
-// bodyProblem answers a body that cannot be read.
-func bodyProblem(err error) (problem.Problem, bool) {
-	p := problem.Problem{Status: http.StatusBadRequest, Code: "invalid_json", Detail: err.Error()}
-	var syntax *syntaxError
-	switch {
+	case errors.As(err, &bad):
+		offset := int64(bad.Position)
+		p.Field, p.Detail, p.Code, p.Offset = "q", bad.Error(), "invalid_query", &offset
 	case errors.As(err, &syntax):
-		p.Offset = &syntax.offset
-	case errors.Is(err, errBodyCut):
-	case errors.Is(err, errBodyEmpty):
-		p.Code = "empty_body"
-	case errors.Is(err, errBodyTooLarge):
-		p.Status, p.Code = http.StatusRequestEntityTooLarge, "body_too_large"
-	case errors.Is(err, errEncoded):
-		p.Status, p.Code = http.StatusUnsupportedMediaType, "unsupported_encoding"
-	case errors.Is(err, errBodySlow):
-		p.Status, p.Code = http.StatusRequestTimeout, "request_timeout"
+		p.Detail, p.Code, p.Offset = syntax.Error(), "invalid_json", &syntax.offset
 	default:
 		return p, false
 	}
 	return p, true
-}
-
-// callerProblem answers a valid request that cannot be carried out.
-func callerProblem(err error) (problem.Problem, bool) {
-	switch {
-	case errors.Is(err, errMissingKey):
-		return problem.Problem{Status: http.StatusUnauthorized, Code: "missing_token", Detail: errMissingKey.Error()}, true
-	case errors.Is(err, people.ErrUnknownKey):
-		return problem.Problem{Status: http.StatusUnauthorized, Code: "invalid_token", Detail: "the API key is unknown or revoked"}, true
-	case errors.Is(err, admin.ErrForbidden):
-		return problem.Problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "the API key's role does not allow this"}, true
-	case errors.Is(err, admin.ErrNoToken):
-		return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: admin.ErrNoToken.Error()}, true
-	case errors.Is(err, project.ErrNotFound):
-		return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: "no such project"}, true
-	case errors.Is(err, clickhouse.ErrNoLog):
-		return problem.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: clickhouse.ErrNoLog.Error()}, true
-	case errors.Is(err, project.ErrNameTaken):
-		return problem.Problem{Status: http.StatusConflict, Code: "name_taken", Detail: "there is a project with this name"}, true
-	case errors.Is(err, project.ErrFull):
-		return problem.Problem{Status: http.StatusConflict, Code: "limit_reached", Detail: project.ErrFull.Error()}, true
-	case errors.Is(err, clickhouse.ErrTooExpensive):
-		return problem.Problem{Status: http.StatusBadRequest, Code: "query_too_expensive", Detail: clickhouse.ErrTooExpensive.Error()}, true
-	}
-	return problem.Problem{}, false
-}
-
-func serverProblem(err error) problem.Problem {
-	switch {
-	case errors.Is(err, telemetry.ErrPanic):
-		return problem.Problem{Status: http.StatusInternalServerError, Code: "internal_error", Detail: "the request could not be handled"}
-	case errors.Is(err, project.ErrUnavailable), errors.Is(err, kv.ErrUnavailable):
-		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "queue_unavailable", Detail: "projects and keys could not be read or changed", RetryAfter: retryAfter}
-	case errors.Is(err, project.ErrNoKey):
-		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "secret_key_missing", Detail: "webhook addresses are stored encrypted, and the server has no key for them: set LOGBOOM_SECRET_KEY"}
-	case errors.Is(err, admin.ErrTailsFull):
-		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "too_many_tails", Detail: admin.ErrTailsFull.Error(), RetryAfter: retryAfter}
-	case errors.Is(err, context.DeadlineExceeded):
-		return problem.Problem{Status: http.StatusServiceUnavailable, Code: "query_timeout", Detail: "the query took too long; ask for a shorter time", RetryAfter: retryAfter}
-	}
-	return problem.Problem{Status: http.StatusServiceUnavailable, Code: "store_unavailable", Detail: "stored records could not be read", RetryAfter: retryAfter}
 }
 
 // AnswerError writes the problem that answers an error; it is the server's

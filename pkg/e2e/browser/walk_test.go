@@ -121,7 +121,7 @@ func TestLimitsRetentionAndUse(t *testing.T) {
 			b.await("Records today")
 			b.fill("#days", "14")
 			b.leave("save", chromedp.Submit(chromedp.CSS("#days")))
-			b.await("deleted after 14 days, not 30")
+			b.await("deleted after 14 days instead of 30")
 			b.expected("409")
 			b.check("quotas")
 			b.visit("/projects/demo/settings")
@@ -150,7 +150,7 @@ func TestAdministratorLooksAfterAccess(t *testing.T) {
 			b.click(".card-foot button", "Copy it now: it is not shown again.")
 			b.check("API keys")
 			b.visit("/installation/audit")
-			b.await("made an API key")
+			b.await("created an API key")
 			b.await("added a user")
 			b.check("audit log")
 
@@ -158,7 +158,7 @@ func TestAdministratorLooksAfterAccess(t *testing.T) {
 			theirs.signIn(email, "a password of theirs")
 			theirs.await("demo")
 			if strings.Contains(theirs.seen(), "New project") {
-				t.Error("a member is offered to make projects")
+				t.Error("a member is offered to create projects")
 			}
 			theirs.visit("/projects/demo/settings/tokens")
 			theirs.await("A token lets a program write")
