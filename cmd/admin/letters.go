@@ -18,13 +18,13 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// reachTimeout is how long a command waits for the queue.
-const reachTimeout = 10 * time.Second
+// connectTimeout is how long a command waits for the queue.
+const connectTimeout = 10 * time.Second
 
 // deadLetters are the commands that work with dead letters.
 type deadLetters struct {
 	List   listLetters   `cmd:"" help:"List the messages that could not be stored, the oldest first."`
-	Replay replayLetters `cmd:"" help:"Put dead letters back on the streams that they came from."`
+	Replay replayLetters `cmd:"" help:"Publish dead letters again to the streams that they came from."`
 }
 
 type listLetters struct {
@@ -34,23 +34,23 @@ type listLetters struct {
 type replayLetters struct {
 	config.NATS `embed:""`
 
-	ID  uint64 `arg:"" optional:"" env:"-" help:"The letter's ID, as list shows it."`
-	All bool   `env:"-" help:"Replay all that there are now."`
+	ID  uint64 `arg:"" optional:"" env:"-" help:"The dead letter's ID, as list shows it."`
+	All bool   `env:"-" help:"Replay all dead letters that exist now."`
 }
 
-// Validate refuses neither and both.
+// Validate requires either an ID or --all.
 func (r *replayLetters) Validate() error {
 	if r.All == (r.ID != 0) {
-		return errors.New("give either the ID of a letter or --all")
+		return errors.New("give either the ID of a dead letter or --all")
 	}
 	return r.NATS.Validate()
 }
 
-// letters carries out a command of dead-letters and returns its exit code.
-func (d *deadLetters) letters(command string) int {
-	ctx, forget := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer forget()
-	address, do := d.Replay.NATSURL, d.Replay.do
+// run runs a subcommand of dead-letters and returns its exit code.
+func (d *deadLetters) run(command string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	address, do := d.Replay.NATSURL, d.Replay.replay
 	if strings.HasPrefix(command, "dead-letters list") {
 		address, do = d.List.NATSURL, list
 	}
@@ -61,11 +61,11 @@ func (d *deadLetters) letters(command string) int {
 	return 0
 }
 
-// withLetters does something with the letters of the queue at an address.
+// withLetters calls do with the dead letters of the queue at the address.
 func withLetters(ctx context.Context, address string, do func(context.Context, *outbox.Letters, io.Writer) error) error {
-	reaching, cancel := context.WithTimeout(ctx, reachTimeout)
+	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	nc, js, err := stream.Connect(reaching, address, stream.ConnectConfig{Name: "admin dead-letters"})
+	nc, js, err := stream.Connect(connecting, address, stream.ConnectConfig{Name: "admin dead-letters"})
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func withLetters(ctx context.Context, address string, do func(context.Context, *
 	return do(ctx, outbox.NewLetters(js, ledger.Committed(js)), os.Stdout)
 }
 
-// list prints a table of all letters.
+// list prints a table of all dead letters.
 func list(ctx context.Context, letters *outbox.Letters, out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tTIME\tSTREAM\tSEQ\tREASON\tBYTES\tDETAIL")
@@ -85,7 +85,7 @@ func list(ctx context.Context, letters *outbox.Letters, out io.Writer) error {
 	return errors.Join(err, table.Flush())
 }
 
-// each calls do for every letter, page by page.
+// each calls do for every dead letter.
 func each(ctx context.Context, letters *outbox.Letters, do func(stream.Letter) error) error {
 	for after := uint64(0); ; {
 		page, err := letters.List(ctx, after, stream.MaxLetterPage)
@@ -104,11 +104,11 @@ func each(ctx context.Context, letters *outbox.Letters, do func(stream.Letter) e
 	}
 }
 
-// do replays what was asked for. All means those that there are at the start: a
-// message that cannot be stored this time either comes back as a new letter.
-func (r *replayLetters) do(ctx context.Context, letters *outbox.Letters, out io.Writer) error {
+// replay replays one dead letter, or all that exist at the start: a message that
+// cannot be stored again becomes a new dead letter.
+func (r *replayLetters) replay(ctx context.Context, letters *outbox.Letters, out io.Writer) error {
 	if !r.All {
-		return replay(ctx, letters, r.ID, out)
+		return replayOne(ctx, letters, r.ID, out)
 	}
 	var ids []uint64
 	err := each(ctx, letters, func(l stream.Letter) error {
@@ -121,12 +121,13 @@ func (r *replayLetters) do(ctx context.Context, letters *outbox.Letters, out io.
 	return replayEach(ctx, letters, ids, out)
 }
 
-// replayEach goes on after a letter that has to stay, and ends where the queue
-// does not take any. A letter that went meanwhile was replayed by another.
+// replayEach replays the dead letters with the IDs. It continues after one that
+// cannot be replayed, and stops if the queue accepts none. It ignores one that
+// another process has replayed since it was listed.
 func replayEach(ctx context.Context, letters *outbox.Letters, ids []uint64, out io.Writer) error {
 	kept := 0
 	for _, id := range ids {
-		err := replay(ctx, letters, id, out)
+		err := replayOne(ctx, letters, id, out)
 		switch {
 		case err == nil, errors.Is(err, stream.ErrNoLetter):
 		case errors.Is(err, stream.ErrNeverQueued), errors.Is(err, stream.ErrNotCommitted):
@@ -142,7 +143,7 @@ func replayEach(ctx context.Context, letters *outbox.Letters, ids []uint64, out 
 	return nil
 }
 
-func replay(ctx context.Context, letters *outbox.Letters, id uint64, out io.Writer) error {
+func replayOne(ctx context.Context, letters *outbox.Letters, id uint64, out io.Writer) error {
 	ack, err := letters.Replay(ctx, id)
 	if err != nil {
 		return err

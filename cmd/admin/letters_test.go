@@ -99,7 +99,7 @@ func TestReplayOfAllGoesOnAfterALetterThatHasToStay(t *testing.T) {
 	topology, letters, _ := newQueue(t)
 	bury(t, topology, 3, 12, 4)
 	var out bytes.Buffer
-	err := (&replayLetters{All: true}).do(t.Context(), letters, &out)
+	err := (&replayLetters{All: true}).replay(t.Context(), letters, &out)
 	if err == nil || err.Error() != "1 of 3 dead letters were kept" {
 		t.Errorf("got %v", err)
 	}
@@ -115,10 +115,10 @@ func TestReplayOfOneTellsThatItIsNotThere(t *testing.T) {
 	t.Parallel()
 	topology, letters, _ := newQueue(t)
 	bury(t, topology, 3)
-	if err := (&replayLetters{ID: 1}).do(t.Context(), letters, io.Discard); err != nil {
+	if err := (&replayLetters{ID: 1}).replay(t.Context(), letters, io.Discard); err != nil {
 		t.Error(err)
 	}
-	if err := (&replayLetters{ID: 1}).do(t.Context(), letters, io.Discard); !errors.Is(err, stream.ErrNoLetter) {
+	if err := (&replayLetters{ID: 1}).replay(t.Context(), letters, io.Discard); !errors.Is(err, stream.ErrNoLetter) {
 		t.Errorf("got %v, want ErrNoLetter", err)
 	}
 }

@@ -1,6 +1,7 @@
-// Command admin answers operators and scripts: it looks after projects and
-// looks into what they stored. It needs NATS, Redis and ClickHouse and keeps
-// nothing.
+// Command admin serves the JSON API and the pages, with which people and scripts
+// manage projects and read their records. It needs NATS, Redis and ClickHouse,
+// and stores nothing itself. Other commands of it migrate the engines, work with
+// dead letters, and print a token.
 package main
 
 import (
@@ -9,27 +10,23 @@ import (
 	"os"
 	"strings"
 
+	"github.com/logboom/logboom/cmd/internal/connect"
 	"github.com/logboom/logboom/pkg/admin/server"
-	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/config"
-	"github.com/logboom/logboom/pkg/lease"
 	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
-	"github.com/logboom/logboom/pkg/redis"
-	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 	"github.com/logboom/logboom/pkg/token"
-	"github.com/logboom/logboom/pkg/webhook"
 )
 
 type settings struct {
-	Run   serve `cmd:"" default:"withargs" help:"Answer operators and scripts (what it does by default)."`
+	Run   serve `cmd:"" default:"withargs" help:"Serve the JSON API and the pages (default)."`
 	Token struct {
-		New struct{} `cmd:"" help:"Print a new token, fit for LOGBOOM_BOOTSTRAP_TOKEN. It is known to no project yet."`
+		New struct{} `cmd:"" help:"Print a new token for LOGBOOM_BOOTSTRAP_TOKEN. No project has it yet."`
 	} `cmd:"" help:"Work with tokens."`
-	DeadLetters deadLetters `cmd:"" help:"Look at the messages that could not be stored, and replay them."`
-	Migrate     migrate     `cmd:"" help:"Make the streams, buckets and tables, or bring them up to date, and end."`
+	DeadLetters deadLetters `cmd:"" help:"List the messages that could not be stored, and replay them."`
+	Migrate     migrate     `cmd:"" help:"Create the streams, buckets and tables or bring them up to date, and exit."`
 }
 
 type serve struct {
@@ -45,58 +42,50 @@ type serve struct {
 	config.Bootstrap  `embed:""`
 }
 
-func (s *serve) defaults() project.Quotas {
-	return project.Quotas{Rate: s.QuotaRate, DailyRecords: s.QuotaDailyRecords, MonthlyBytes: int64(s.QuotaMonthlyBytes)}
-}
-
 func main() { os.Exit(run()) }
 
 func run() int {
 	var cfg settings
-	read, code, ok := config.Command("admin", "Looks after projects and looks into what they stored.", &cfg)
+	values, code, ok := config.Command("admin", "Serves the JSON API and the pages.", &cfg)
 	if !ok {
 		return code
 	}
-	if read.Command == "token new" {
+	switch {
+	case values.Command == "token new":
 		fmt.Println(token.New().Reveal())
 		return 0
-	}
-	if read.Command == "migrate" {
+	case values.Command == "migrate":
 		return cfg.Migrate.run()
-	}
-	if strings.HasPrefix(read.Command, "dead-letters ") {
-		return cfg.DeadLetters.letters(read.Command)
+	case strings.HasPrefix(values.Command, "dead-letters "):
+		return cfg.DeadLetters.run(values.Command)
 	}
 	s := cfg.Run
 	if err := people.ValidateBootstrap(s.Bootstrap); err != nil {
 		fmt.Fprintf(os.Stderr, "admin: %v\n", err)
 		return config.ExitBadSettings
 	}
-	process := telemetry.Config{Name: "admin", OpsAddr: s.OpsAddr, LogLevel: s.LogLevel, LogFormat: s.LogFormat, StopTimeout: s.StopTimeout}
-	return telemetry.Main(process, func(ctx context.Context, p *telemetry.Process) error {
-		read.Log(p.Logger)
-		conn, err := connect(ctx, p, s)
+	return connect.Main("admin", values, s.Process, func(ctx context.Context, p *telemetry.Process) error {
+		conn, err := open(ctx, p, s)
 		if err != nil {
 			return err
 		}
 		if _, err := conn.People.Bootstrap(ctx, conn.Tokens, s.Bootstrap, false); err != nil {
 			return err
 		}
-		_, err = server.Start(ctx, p, s.Admin, s.defaults(), conn)
+		_, err = server.Start(ctx, p, s.Admin, connect.Quotas(s.Quotas), conn)
 		return err
 	})
 }
 
-func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn server.Connections, err error) {
-	nc, js, err := stream.Connect(ctx, cfg.NATSURL.Reveal(), stream.ConnectConfig{Name: "admin", Logger: p.Logger})
+// open connects to the engines.
+func open(ctx context.Context, p *telemetry.Process, cfg serve) (conn server.Connections, err error) {
+	js, err := connect.Queue(ctx, p, "admin", cfg.NATSURL.Reveal(), cfg.Process, cfg.Replicas)
 	if err != nil {
 		return conn, err
 	}
-	p.OnStop("queue connection", func(context.Context) error { nc.Close(); return nil })
-	self := lease.Process{Name: "admin", Version: telemetry.Version(), Ops: cfg.OpsAddr}
-	p.Go("presence", lease.NewPresence(js, self, p.Health.Ready, cfg.Replicas, p.Logger).Run)
+	conn.Queue, conn.Replicas = js, cfg.Replicas
 	conn.Projects, err = project.Open(ctx, js, project.Config{
-		Replicas: cfg.Replicas, Defaults: cfg.defaults(), Key: cfg.SecretKey, OldKeys: cfg.OldSecretKeys,
+		Replicas: cfg.Replicas, Defaults: connect.Quotas(cfg.Quotas), Key: cfg.SecretKey, OldKeys: cfg.OldSecretKeys,
 	})
 	if err != nil {
 		return conn, err
@@ -107,34 +96,14 @@ func connect(ctx context.Context, p *telemetry.Process, cfg serve) (conn server.
 	if conn.People, err = people.Open(ctx, js, conn.Projects, cfg.Replicas); err != nil {
 		return conn, err
 	}
-	conn.Queue, conn.Replicas = js, cfg.Replicas
-	if err := openWebhooks(&conn, cfg); err != nil {
+	if conn.Webhooks, conn.Signatures, err = connect.Webhooks(cfg.Webhooks, cfg.Keys); err != nil {
 		return conn, err
 	}
-	client, err := redis.Open(cfg.RedisURL.Reveal(), p.Logger)
+	client, err := connect.Redis(p, cfg.RedisURL.Reveal())
 	if err != nil {
 		return conn, err
 	}
-	p.OnStop("redis connection", func(context.Context) error { return client.Close() })
 	conn.Counters = quota.NewRedis(client, quota.Config{Logger: p.Logger})
-	conn.Client, err = clickhouse.Open(clickhouse.Config{URL: cfg.ClickHouseURL.Reveal(), Cluster: cfg.ClickHouseCluster})
-	if err != nil {
-		return conn, err
-	}
-	p.OnStop("clickhouse connection", func(context.Context) error { return conn.Client.Close() })
-	return conn, nil
-}
-
-// openWebhooks is what test messages are sent with: the same as the notifier's.
-func openWebhooks(conn *server.Connections, cfg serve) error {
-	keys := []string{cfg.SecretKey.Reveal()}
-	for _, old := range cfg.OldSecretKeys {
-		keys = append(keys, old.Reveal())
-	}
-	sender, signer, err := webhook.Open(cfg.WebhookAllow, keys...)
-	if err != nil {
-		return err
-	}
-	conn.Webhooks, conn.Signatures = sender, signer
-	return nil
+	conn.Client, err = connect.ClickHouse(p, cfg.ClickHouseURL.Reveal(), cfg.ClickHouseCluster)
+	return conn, err
 }

@@ -26,57 +26,56 @@ import (
 	"github.com/logboom/logboom/pkg/token"
 )
 
-// migrate makes what the processes would make at their start: the streams and
-// buckets, and the tables. Where it has run, the others need no right to make
-// anything.
+// migrate creates what the services would create when they start: streams,
+// buckets and tables. After it has run, they need no right to create anything.
 type migrate struct {
 	config.NATS       `embed:""`
 	config.ClickHouse `embed:""`
 	config.Queue      `embed:""`
 
-	StoreAgain bool `help:"Have the writers store again what the queue has after the newest row of each stream: for after ClickHouse was restored from a backup. No writer may run."`
+	StoreAgain bool `help:"Let the writers store again what the queue holds after the newest row of each stream. Use it after ClickHouse was restored from a backup. No writer may run."`
 
 	Wait time.Duration `default:"2m" help:"How long to wait for engines that do not answer yet."`
 }
 
-// Validate refuses a time to wait that leaves none.
+// Validate requires at least a second to wait.
 func (m *migrate) Validate() error {
 	if m.Wait < time.Second {
-		return fmt.Errorf("--wait (%s): %s is under 1s", config.Variable("wait"), m.Wait)
+		return fmt.Errorf("--wait (%s): %s is less than 1s", config.Variable("wait"), m.Wait)
 	}
 	return errors.Join(m.NATS.Validate(), m.ClickHouse.Validate(), m.Queue.Validate())
 }
 
-// run carries the command out and returns its exit code.
+// run runs the command and returns its exit code.
 func (m *migrate) run() int {
-	ctx, forget := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer forget()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, m.Wait)
 	defer cancel()
 	client, err := clickhouse.Open(clickhouse.Config{URL: m.ClickHouseURL.Reveal(), Cluster: m.ClickHouseCluster})
 	if err == nil {
-		defer func() { _ = client.Close() }() // it has done what it was to do
-		err = patiently(ctx, func() error { return client.Migrate(ctx) })
+		defer func() { _ = client.Close() }() // the tables are as they should be
+		err = retry(ctx, func() error { return client.Migrate(ctx) })
 	}
 	if err == nil {
-		err = m.queue(ctx, client)
+		err = m.openQueue(ctx, client)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "admin: migrate: %v\n", err)
 		return 1
 	}
-	fmt.Println("The queue, the buckets and the tables are as this version needs them.")
+	fmt.Println("The streams, buckets and tables are ready for this version.")
 	return 0
 }
 
-// queue makes the streams and buckets.
-func (m *migrate) queue(ctx context.Context, client *clickhouse.Client) error {
+// openQueue creates the streams and buckets.
+func (m *migrate) openQueue(ctx context.Context, client *clickhouse.Client) error {
 	nc, js, err := stream.Connect(ctx, m.NATSURL.Reveal(), stream.ConnectConfig{Name: "admin migrate"})
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	return patiently(ctx, func() error {
+	return retry(ctx, func() error {
 		cfg := stream.Config{Shards: m.Shards, Replicas: m.Replicas, MaxBytes: int64(m.StreamBytes)}
 		positions, err := ledger.Open(ctx, js, m.Replicas, nil)
 		if err != nil {
@@ -89,14 +88,15 @@ func (m *migrate) queue(ctx context.Context, client *clickhouse.Client) error {
 		if err != nil {
 			return err
 		}
-		if err := m.buckets(ctx, js, topology.Shards()); err != nil {
+		if err := m.openBuckets(ctx, js, topology.Shards()); err != nil {
 			return err
 		}
 		return m.rewind(ctx, js, topology, positions, client)
 	})
 }
 
-// rewind sets the writers back, where that was asked for, and says how far.
+// rewind makes the writers store messages again, if --store-again is given, and
+// prints which.
 func (m *migrate) rewind(ctx context.Context, js jetstream.JetStream, topology *stream.Topology, positions *ledger.Ledger, client *clickhouse.Client) error {
 	if !m.StoreAgain {
 		return nil
@@ -119,9 +119,8 @@ func (m *migrate) rewind(ctx context.Context, js jetstream.JetStream, topology *
 	return err
 }
 
-// buckets makes what stands beside the streams of records: everything that any
-// process opens.
-func (m *migrate) buckets(ctx context.Context, js jetstream.JetStream, shards int) error {
+// openBuckets creates everything else that any service opens.
+func (m *migrate) openBuckets(ctx context.Context, js jetstream.JetStream, shards int) error {
 	projects, err := project.Open(ctx, js, project.Config{Replicas: m.Replicas})
 	if err != nil {
 		return err
@@ -153,19 +152,17 @@ func (m *migrate) buckets(ctx context.Context, js jetstream.JetStream, shards in
 	return nil
 }
 
-// patiently tries until it works or ctx ends, and gives the last error.
-func patiently(ctx context.Context, try func() error) error {
-	waits := backoff.NewExponentialBackOff()
-	waits.MaxInterval = 5 * time.Second
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(waits.NextBackOff()):
-		}
+// retry calls try until it succeeds or ctx ends, and returns its last error.
+func retry(ctx context.Context, try func() error) error {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.MaxInterval = 5 * time.Second
+	var last error
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		last = try()
+		return struct{}{}, last
+	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(0))
+	if err != nil {
+		return last
 	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/cmd/internal/connect"
 	"github.com/logboom/logboom/pkg/clickhouse"
 	"github.com/logboom/logboom/pkg/embedded"
 	"github.com/logboom/logboom/pkg/embedded/engine"
@@ -17,7 +18,6 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/quota"
 	"github.com/logboom/logboom/pkg/record"
-	"github.com/logboom/logboom/pkg/redis"
 	"github.com/logboom/logboom/pkg/stream"
 	"github.com/logboom/logboom/pkg/telemetry"
 	"github.com/logboom/logboom/pkg/token"
@@ -47,7 +47,7 @@ type engines struct {
 	signer   *webhook.Signer
 }
 
-func connect(ctx context.Context, p *telemetry.Process, cfg *settings) (engines, error) {
+func open(ctx context.Context, p *telemetry.Process, cfg *settings) (engines, error) {
 	var e engines
 	var err error
 	if e.client, err = openClickHouse(ctx, p, cfg); err != nil {
@@ -75,12 +75,7 @@ func openClickHouse(ctx context.Context, p *telemetry.Process, cfg *settings) (*
 		p.OnStop("embedded clickhouse", started.Stop)
 		address = started.URL()
 	}
-	client, err := clickhouse.Open(clickhouse.Config{URL: address})
-	if err != nil {
-		return nil, err
-	}
-	p.OnStop("clickhouse connection", func(context.Context) error { return client.Close() })
-	return client, nil
+	return connect.ClickHouse(p, address, "")
 }
 
 // openQueue starts the embedded NATS and opens its streams and buckets.
@@ -114,7 +109,7 @@ func (e *engines) openQueue(ctx context.Context, p *telemetry.Process, cfg *sett
 	if e.sender, e.signer, err = webhook.Open(cfg.WebhookAllow, key.Reveal()); err != nil {
 		return err
 	}
-	if e.projects, err = project.Open(ctx, js, project.Config{Defaults: cfg.defaults(), Key: key}); err != nil {
+	if e.projects, err = project.Open(ctx, js, project.Config{Defaults: connect.Quotas(cfg.Quotas), Key: key}); err != nil {
 		return err
 	}
 	if e.tokens, err = token.Open(ctx, js, e.projects, 1); err != nil {
@@ -165,11 +160,10 @@ func (e *engines) openCaches(p *telemetry.Process, cfg *settings) error {
 		e.shared, e.limiter = token.NewMemoryShared(), quota.NewMemory(quota.Config{Logger: p.Logger})
 		return nil
 	}
-	client, err := redis.Open(cfg.RedisURL.Reveal(), p.Logger)
+	client, err := connect.Redis(p, cfg.RedisURL.Reveal())
 	if err != nil {
 		return err
 	}
-	p.OnStop("redis connection", func(context.Context) error { return client.Close() })
 	e.shared, e.limiter = token.NewRedisShared(client), quota.NewRedis(client, quota.Config{Logger: p.Logger})
 	return nil
 }

@@ -9,13 +9,13 @@ import (
 	"net"
 	"os"
 
+	"github.com/logboom/logboom/cmd/internal/connect"
 	"github.com/logboom/logboom/pkg/admin/server"
 	"github.com/logboom/logboom/pkg/config"
 	"github.com/logboom/logboom/pkg/embedded/engine"
 	"github.com/logboom/logboom/pkg/ingest"
 	"github.com/logboom/logboom/pkg/notify"
 	"github.com/logboom/logboom/pkg/people"
-	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/telemetry"
 	"github.com/logboom/logboom/pkg/writer"
 )
@@ -50,10 +50,6 @@ func (s *settings) Validate() error {
 	return nil
 }
 
-func (s *settings) defaults() project.Quotas {
-	return project.Quotas{Rate: s.QuotaRate, DailyRecords: s.QuotaDailyRecords, MonthlyBytes: int64(s.QuotaMonthlyBytes)}
-}
-
 func main() {
 	engine.Main() // does not return in the engine's own process
 	os.Exit(run())
@@ -61,7 +57,7 @@ func main() {
 
 func run() int {
 	var cfg settings
-	read, code, ok := config.Command("standalone", "All of Logboom in one process, with everything it needs inside.", &cfg)
+	values, code, ok := config.Command("standalone", "All of Logboom in one process, with everything it needs inside.", &cfg)
 	if !ok {
 		return code
 	}
@@ -69,9 +65,7 @@ func run() int {
 		fmt.Fprintf(os.Stderr, "standalone: %v\n", err)
 		return config.ExitBadSettings
 	}
-	process := telemetry.Config{Name: "standalone", OpsAddr: cfg.OpsAddr, LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat, StopTimeout: cfg.StopTimeout}
-	return telemetry.Main(process, func(ctx context.Context, p *telemetry.Process) error {
-		read.Log(p.Logger)
+	return connect.Main("standalone", values, cfg.Process, func(ctx context.Context, p *telemetry.Process) error {
 		return compose(ctx, p, &cfg)
 	})
 }
@@ -79,7 +73,7 @@ func run() int {
 // compose starts the services. Ingest starts last, so that it stops first and
 // the writer stores what ingest has accepted.
 func compose(ctx context.Context, p *telemetry.Process, cfg *settings) error {
-	engines, err := connect(ctx, p, cfg)
+	engines, err := open(ctx, p, cfg)
 	if err != nil {
 		return err
 	}
@@ -95,7 +89,7 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings) error {
 	if err := startNotifier(ctx, p, cfg, engines); err != nil {
 		return err
 	}
-	adminAddr, err := server.Start(ctx, p, cfg.Admin, cfg.defaults(), server.Connections{
+	adminAddr, err := server.Start(ctx, p, cfg.Admin, connect.Quotas(cfg.Quotas), server.Connections{
 		Projects: engines.projects, Tokens: engines.tokens, People: engines.people, Client: engines.client, Counters: engines.limiter,
 		Webhooks: engines.sender, Signatures: engines.signer, Queue: engines.queue, Replicas: 1, IngestAddr: cfg.IngestAddr,
 	})
@@ -113,7 +107,7 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings) error {
 }
 
 func startNotifier(ctx context.Context, p *telemetry.Process, cfg *settings, e engines) error {
-	alerting := notify.Config{PerMinute: cfg.AlertsPerMinute, PublicURL: cfg.PublicURL, Quotas: cfg.defaults()}
+	alerting := notify.Config{PerMinute: cfg.AlertsPerMinute, PublicURL: cfg.PublicURL, Quotas: connect.Quotas(cfg.Quotas)}
 	alerting.Member = "standalone" // as for the writer
 	return notify.Start(ctx, p, alerting, notify.Connections{
 		JetStream: e.queue, Topology: e.topology, Ledger: e.ledger, Store: e.projects, Client: e.client, Sender: e.sender, Replicas: 1,
