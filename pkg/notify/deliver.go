@@ -52,7 +52,7 @@ func (d *destination) deliver(ctx, late context.Context, b batch) error {
 	to := target(d.project, alerts)
 	d.setTarget(to)
 	result := outcome{Destination: redacted(alerts), Format: string(to.Format)}
-	if d.Condition == Disabled && time.Now().Before(d.Next) {
+	if d.Condition == disabled && time.Now().Before(d.Next) {
 		result.Detail = "nothing is sent to this address for now, because of earlier permanent errors"
 		return d.giveUp(late, b, reasonDisabled, result)
 	}
@@ -73,11 +73,11 @@ func (d *destination) setTarget(to webhook.Target) {
 	}
 	if print := fingerprint(to); d.Address != print {
 		d.Address, d.Next, d.Failing = print, time.Time{}, time.Time{}
-		d.setCondition(Active)
+		d.setCondition(active)
 	}
 }
 
-func (d *destination) setCondition(c Condition) {
+func (d *destination) setCondition(c condition) {
 	if d.Condition == c {
 		return
 	}
@@ -142,7 +142,7 @@ func (d *destination) send(ctx context.Context, b batch, to webhook.Target, m we
 	case webhook.Delivered:
 		d.Next, d.Failing = time.Time{}, time.Time{}
 		d.pausedUntil = time.Now().Add(r.After)
-		d.setCondition(Active)
+		d.setCondition(active)
 		d.n.metrics.latency.Observe(max(0, time.Since(b.alerts[0].since).Seconds()))
 		if b.digest {
 			d.n.metrics.coalesced.Add(float64(len(b.alerts)))
@@ -161,7 +161,7 @@ func (d *destination) send(ctx context.Context, b batch, to webhook.Target, m we
 // disable stops sending to the address, except for one message every probeEvery.
 func (d *destination) disable() {
 	d.Next = time.Now().Add(probeEvery)
-	d.setCondition(Disabled)
+	d.setCondition(disabled)
 }
 
 // retryLater plans the next attempt, or gives the batch up after too many.
@@ -181,7 +181,7 @@ func (d *destination) retryLater(ctx context.Context, b batch, to webhook.Target
 	case now.Sub(d.Intent.First) > giveUpAfter:
 		return d.giveUp(ctx, b, reasonExpired, result)
 	}
-	d.setCondition(BackingOff)
+	d.setCondition(backingOff)
 	next := d.state
 	in := *next.Intent
 	in.Open, in.Unknown = false, in.Unknown || r.Unknown

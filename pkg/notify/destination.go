@@ -62,7 +62,7 @@ func newDestination(n *Notifier, projectID, subject, key string, stored storedSt
 	}
 	d.state.Project = projectID
 	if d.Condition == "" {
-		d.Condition = Active
+		d.Condition = active
 	}
 	n.metrics.countCondition("", d.Condition)
 	return d
@@ -196,7 +196,7 @@ func (d *destination) choose(now time.Time) (batch, time.Time) {
 		return batch{}, time.Time{}
 	case d.Intent != nil:
 		return d.chooseIntent(now)
-	case d.Condition == Disabled && now.Before(d.Next):
+	case d.Condition == disabled && now.Before(d.Next):
 		return d.first(len(d.queue) > d.n.cfg.PerMinute), now // deliver dead-letters it
 	}
 	due := d.pace.due(now)

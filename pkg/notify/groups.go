@@ -43,8 +43,8 @@ type groupKey struct{ application, pattern string }
 // overflow is the group of the logs beyond maxGroups.
 var overflow = groupKey{"", "other messages"}
 
-// logGroup is a group of similar logs. Its alert is published Gather after its
-// first log, and then every GroupEvery while further logs come.
+// logGroup is a group of similar logs. Its first alert is published timing.gather
+// after its first log, and further ones every timing.groupEvery while logs come.
 type logGroup struct {
 	first       record.RowID     // of the logs in count
 	unpublished map[uint8]uint64 // by shard: the first message of the logs in count

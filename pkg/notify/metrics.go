@@ -70,7 +70,7 @@ func (m *metrics) countAttempt(format webhook.Format, outcome webhook.Outcome, e
 
 // countCondition counts a destination that changed from one condition to another;
 // "" stands for none.
-func (m *metrics) countCondition(from, to Condition) {
+func (m *metrics) countCondition(from, to condition) {
 	if from != "" {
 		m.conditions.WithLabelValues(string(from)).Dec()
 	}

@@ -100,21 +100,21 @@ func (b *Bucket) clearLogPosition(ctx context.Context, stream string) error {
 	return b.storeLogPosition(ctx, stream, 0)
 }
 
-// Condition is the condition of a destination.
-type Condition string
+// condition is the state of a destination.
+type condition string
 
 // The conditions.
 const (
-	Active     Condition = "active"
-	BackingOff Condition = "backing_off"
-	Disabled   Condition = "disabled"
+	active     condition = "active"
+	backingOff condition = "backing_off"
+	disabled   condition = "disabled"
 )
 
 // state is the stored state of a destination. It is changed by compare-and-swap
 // only.
 type state struct {
 	Project   string                `json:"project"`
-	Condition Condition             `json:"condition"`
+	Condition condition             `json:"condition"`
 	Address   string                `json:"address,omitempty"` // a fingerprint, for noticing a changed address
 	Committed uint64                `json:"committed"`         // outbox sequence up to which all alerts are finished
 	Event     *outbox.EventPosition `json:"event,omitempty"`   // the newest finished event
