@@ -27,22 +27,6 @@ type APIKey struct {
 	Projects []string `json:"projects,omitempty"`
 }
 
-// May reports whether the key may read the project or, with write, change it and
-// what belongs to it. An admin key may do both, a member key may only read, and
-// both only in the projects that the key is limited to.
-func (k *APIKey) May(p project.Project, write bool) bool {
-	if p.ID == "" || len(k.Projects) > 0 && !slices.Contains(k.Projects, p.ID) {
-		return false
-	}
-	return k.Role == RoleAdmin || k.Role == RoleMember && !write
-}
-
-// MayManage reports whether the key may do what concerns no single project:
-// create projects, users and API keys, and read what belongs to no project.
-func (k *APIKey) MayManage() bool {
-	return k.Role == RoleAdmin && len(k.Projects) == 0
-}
-
 type keyDocument struct {
 	APIKey
 	Hash string `json:"hash"` // the digest in hexadecimal

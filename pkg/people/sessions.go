@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -45,42 +44,6 @@ type Person struct {
 	// Projects are the IDs of the projects that the person is limited to. An
 	// admin without any may do everything; a member without any may do nothing.
 	Projects []string
-}
-
-// May reports whether the person may read the project or, with write, change
-// it: an admin may do both, a member may only read, and both only in their
-// projects.
-func (p *Person) May(found project.Project, write bool) bool {
-	if found.ID == "" {
-		return false
-	}
-	in := slices.Contains(p.Projects, found.ID)
-	switch p.Role {
-	case RoleAdmin:
-		return in || len(p.Projects) == 0
-	case RoleMember:
-		return in && !write
-	}
-	return false
-}
-
-// MayManage reports whether the person may do what concerns no single project.
-func (p *Person) MayManage() bool {
-	return p.Role == RoleAdmin && len(p.Projects) == 0
-}
-
-// noProject is the ID of no project. An API key with an empty list is valid for
-// all projects, but a member without projects may do nothing.
-const noProject = "~"
-
-// Key returns an API key with the person's rights and the person's address as
-// its name. Pages that call the JSON API with a session's cookie act with it.
-func (p *Person) Key() APIKey {
-	projects := p.Projects
-	if p.Role != RoleAdmin && len(projects) == 0 {
-		projects = []string{noProject}
-	}
-	return APIKey{Name: p.Email, Role: p.Role, Projects: projects}
 }
 
 // session is how a session is stored. UserSince and PasswordChanges bind it to

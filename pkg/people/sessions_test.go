@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/secret"
 )
 
@@ -29,7 +28,7 @@ func TestSessionIsKnownToEveryProcessUntilItEnds(t *testing.T) {
 		t.Fatalf("two sessions share a token, or %v", err)
 	}
 	found, err := other.Person(patient(t), token)
-	if err != nil || found.Email != who.Email || found.Role != RoleAdmin || !found.MayManage() {
+	if err != nil || found.Email != who.Email || found.Role != RoleAdmin || len(found.Projects) != 0 {
 		t.Fatalf("found %+v, %v", found, err)
 	}
 	if err := other.End(patient(t), token); err != nil {
@@ -109,13 +108,13 @@ func TestWhatAUserMayDoCountsFromTheNextRequestOn(t *testing.T) {
 	if _, err := store.ChangeRole(patient(t), who.Email, RoleMember); err != nil {
 		t.Fatal(err)
 	}
-	if now := person(); now.MayManage() || now.May(shop, false) {
+	if now := person(); now.Role != RoleMember || len(now.Projects) != 0 {
 		t.Errorf("a member without projects: %+v", now)
 	}
 	if err := sessions.Limit(patient(t), who, []string{shop.ID}); err != nil {
 		t.Fatal(err)
 	}
-	if now := person(); !now.May(shop, false) || now.May(shop, true) {
+	if now := person(); now.Role != RoleMember || !slices.Equal(now.Projects, []string{shop.ID}) {
 		t.Errorf("a member of the project: %+v", now)
 	}
 	if err := store.DeleteUser(patient(t), who.Email); err != nil {
@@ -156,36 +155,6 @@ func TestSessionsEndWhenThePasswordIsChanged(t *testing.T) {
 	for name, token := range map[string]string{"fresh": fresh, "another's": others} {
 		if _, err := sessions.Person(patient(t), token); err != nil {
 			t.Errorf("the %s session: %v", name, err)
-		}
-	}
-}
-
-func TestPersonMayWhatTheRoleAndTheProjectsSay(t *testing.T) {
-	t.Parallel()
-	shop, other := project.Project{ID: "shop~1", Name: "shop"}, project.Project{ID: "other~2", Name: "other"}
-	for name, tc := range map[string]struct {
-		person                               Person
-		readShop, writeShop, readOther, root bool
-	}{
-		"nobody":          {Person{}, false, false, false, false},
-		"unknown role":    {Person{Role: "root"}, false, false, false, false},
-		"admin":           {Person{Role: RoleAdmin}, true, true, true, true},
-		"admin of shop":   {Person{Role: RoleAdmin, Projects: []string{shop.ID}}, true, true, false, false},
-		"member of shop":  {Person{Role: RoleMember, Projects: []string{shop.ID}}, true, false, false, false},
-		"member of none":  {Person{Role: RoleMember}, false, false, false, false},
-		"unknown of shop": {Person{Role: "root", Projects: []string{shop.ID}}, false, false, false, false},
-	} {
-		got := []bool{tc.person.May(shop, false), tc.person.May(shop, true), tc.person.May(other, false), tc.person.MayManage()}
-		want := []bool{tc.readShop, tc.writeShop, tc.readOther, tc.root}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
-		key := tc.person.Key()
-		if asKey := []bool{key.May(shop, false), key.May(shop, true), key.May(other, false), key.MayManage()}; !slices.Equal(asKey, want) {
-			t.Errorf("%s: the key says %v, want %v", name, asKey, want)
-		}
-		if tc.person.May(project.Project{}, false) {
-			t.Errorf("%s may look into no project", name)
 		}
 	}
 }
