@@ -136,7 +136,7 @@ func (c *Client) Deliveries(ctx context.Context, q DeliveryQuery) (DeliveryPage,
 }
 
 // arguments returns the parameters of sql/deliveries.sql. One row more than the
-// limit tells whether another page follows.
+// limit shows whether another page follows.
 func (q *DeliveryQuery) arguments() (arguments []any, limit int, err error) {
 	if limit, err = pageLimit(q.Limit); err != nil {
 		return nil, 0, err

@@ -114,7 +114,7 @@ func allTimes(project string, filter query.Query) scope {
 	return scope{project, math.MinInt64, math.MaxInt64, filter}
 }
 
-// scopeMark stands in a statement where the condition of the scope goes.
+// scopeMark marks where a statement needs the condition of the scope.
 const scopeMark = "/* scope */"
 
 // statement returns an embedded statement over the scope, and the parameters of

@@ -88,7 +88,7 @@ func textColumns(kind record.Kind) []fragment {
 	return []fragment{"data"}
 }
 
-// typedField returns the field that a name in a query stands for. Names of
+// typedField returns the field that a name in a query means. Names of
 // columns may be in any case; every other name is a key.
 func typedField(kind record.Kind, typed string) field {
 	lower := strings.ToLower(typed)

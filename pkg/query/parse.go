@@ -197,8 +197,8 @@ func (p *parser) parseTerm() (node, error) {
 	return p.parseWords()
 }
 
-// parseWords parses a term without quotes: the phrase of its words. * stands
-// for everything, and a term without letters and digits for itself.
+// parseWords parses a term without quotes: the phrase of its words. * matches
+// every record, and a term without letters and digits is a text.
 func (p *parser) parseWords() (node, error) {
 	typed := p.bare()
 	if typed == "*" {
@@ -246,7 +246,7 @@ func (p *parser) fieldAhead() (typed, operator string, ok bool) {
 
 // nameLength returns how many bytes at the beginning of a text may be a field's
 // name, 0 for none. A name begins with a letter or _ and ends with a letter, a
-// digit or _. A key with other characters stands in quotes: metadata."odd key".
+// digit or _. A key with other characters needs quotes: metadata."odd key".
 func nameLength(kind record.Kind, text string) int {
 	n, end := 0, 0
 	for n < len(text) && (isWordByte(text[n]) || n > 0 && strings.IndexByte(".-@/$", text[n]) >= 0 || text[n] == '_') {
@@ -355,7 +355,7 @@ func (p *parser) parseComparison(f field, operator string) (node, error) {
 	return compares{f, operator, typed, number}, nil
 }
 
-// parseQuoted parses a "text" and returns what stands between the quotes.
+// parseQuoted parses a "text" and returns what is between the quotes.
 func (p *parser) parseQuoted() (string, error) {
 	body, length := unquote(p.input[p.at:])
 	if length == 0 {

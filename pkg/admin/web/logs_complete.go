@@ -15,7 +15,7 @@ import (
 // maxCompletions bounds the suggestions.
 const maxCompletions = 8
 
-// completions is what can stand where a person types.
+// completions is what a person can insert where they type.
 type completions struct {
 	From  int          `json:"from"` // bytes of the query to replace
 	To    int          `json:"to"`
@@ -29,10 +29,10 @@ type completion struct {
 	Label  string  `json:"label"`
 	Note   string  `json:"note,omitempty"`
 	Count  *uint64 `json:"count,omitempty"` // of lines in the time range
-	More   bool    `json:"more"`            // a value follows, so the script asks again
+	More   bool    `json:"more"`            // a value follows, so the script fetches suggestions again
 }
 
-// completeLogs answers what can stand at the position at, in bytes, of the query.
+// completeLogs answers what can be inserted at the position at, in bytes, of the query.
 func (p *Pages) completeLogs(r *request) error {
 	state, _ := readLogState(r.QueryParams(), p.now().UTC())
 	cursor, err := strconv.Atoi(r.QueryParam("at"))

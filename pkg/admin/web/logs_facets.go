@@ -51,7 +51,7 @@ const (
 // counted without that filter, so that a second value can be added.
 func (p *Pages) readFacets(ctx context.Context, found project.Project, s logState, root string) (facetsView, error) {
 	at := s.shown()
-	ask := func(ctx context.Context, filter query.Query) (clickhouse.Facets, error) {
+	read := func(ctx context.Context, filter query.Query) (clickhouse.Facets, error) {
 		return p.service.Facets(ctx, found, clickhouse.FacetQuery{From: at.From, To: at.To, Filter: filter})
 	}
 	fields := slices.DeleteFunc(s.Filter.SelectedFields(), func(field string) bool { return field == "id" })
@@ -61,12 +61,12 @@ func (p *Pages) readFacets(ctx context.Context, found project.Project, s logStat
 	group.SetLimit(2)
 	var base clickhouse.Facets
 	group.Go(func() (err error) {
-		base, err = ask(ctx, s.Filter)
+		base, err = read(ctx, s.Filter)
 		return err
 	})
 	for _, field := range fields[:min(len(fields), maxOwnReads)] {
 		group.Go(func() error {
-			counted, err := ask(ctx, s.Filter.WithoutField(field))
+			counted, err := read(ctx, s.Filter.WithoutField(field))
 			mu.Lock()
 			defer mu.Unlock()
 			own[field] = counted

@@ -24,7 +24,7 @@ function syncScroll() { colouredCopy.scrollLeft = input.scrollLeft; }
 const toBytes = (text, at) => encoder.encode(text.slice(0, at)).length;
 const toUnits = (text, bytes) => decoder.decode(encoder.encode(text).slice(0, bytes)).length;
 
-// fetchSuggestions asks the server what can stand at the cursor. Only the answer
+// fetchSuggestions asks the server what can be inserted at the cursor. Only the answer
 // to the newest request counts.
 async function fetchSuggestions() {
   request?.abort();
