@@ -63,6 +63,7 @@ type Installation struct {
 	Sizes        Result[[]clickhouse.ProjectSize] // of what was stored in the last 30 days
 	Destinations Result[[]clickhouse.DestinationState]
 	ProjectNames Result[map[string]string] // by ID
+	Audit        Result[ledger.Audit]
 }
 
 // The time that the state of an installation covers.
@@ -79,6 +80,7 @@ func (s *Service) Installation(ctx context.Context, after uint64, limit int, now
 	readInto(&group, &found.Shards, func() ([]ledger.ShardState, error) { return fromQueue(ledger.Shards(ctx, s.deps.Queue)) })
 	readInto(&group, &found.Members, func() ([]lease.Process, error) { return fromQueue(lease.Processes(ctx, s.deps.Queue)) })
 	readInto(&group, &found.DeadLetters, func() (stream.LetterPage, error) { return fromQueue(s.deps.Letters.List(ctx, after, limit)) })
+	readInto(&group, &found.Audit, func() (ledger.Audit, error) { return fromQueue(ledger.LastAudit(ctx, s.deps.Queue)) })
 	readInto(&group, &found.Tables, func() ([]clickhouse.TableSize, error) { return s.deps.Reader.TableSizes(ctx) })
 	readInto(&group, &found.Batches, func() (clickhouse.Batches, error) { return s.deps.Reader.BatchesSince(ctx, now) })
 	readInto(&group, &found.Sizes, func() ([]clickhouse.ProjectSize, error) {

@@ -27,26 +27,6 @@ const (
 	auditSlice = 5 * time.Minute
 )
 
-// streamAudit is what an audit found of one stream.
-type streamAudit struct {
-	missing  uint64 // rows that usage has counted and the table does not have
-	doubled  uint64 // rows beyond the first of each record
-	from, to uint64 // the sequences between which both are
-	ahead    uint64 // messages after the ledger's last one that have rows
-}
-
-func (a *streamAudit) clean() bool { return a.missing == 0 && a.doubled == 0 && a.ahead == 0 }
-
-func (a *streamAudit) add(missing, doubled, from, to uint64) {
-	if missing == 0 && doubled == 0 {
-		return
-	}
-	if a.from == 0 || from < a.from {
-		a.from = from
-	}
-	a.missing, a.doubled, a.to = a.missing+missing, a.doubled+doubled, max(a.to, to)
-}
-
 // audit compares the stored rows of yesterday and today with the usage table
 // and with the ledger, until ctx ends. It only reports. The writer that holds
 // the first shard audits all streams.
@@ -79,14 +59,11 @@ func (w *Writer) audit(ctx context.Context) error {
 func (w *Writer) auditOnce(ctx context.Context) error {
 	began := time.Now()
 	found, err := w.auditStreams(ctx)
-	for _, a := range found {
-		if !a.clean() {
-			if err := pause(ctx, w.auditConfirm); err != nil {
-				return err
-			}
-			found, err = w.auditStreams(ctx)
-			break
+	if err == nil && len(found) > 0 {
+		if err := pause(ctx, w.auditConfirm); err != nil {
+			return err
 		}
+		found, err = w.auditStreams(ctx)
 	}
 	var broken uint64
 	if err == nil {
@@ -97,25 +74,27 @@ func (w *Writer) auditOnce(ctx context.Context) error {
 		return err
 	}
 	result := "passed"
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		a := found[name]
-		w.metrics.recordAudit(name, a)
-		if !a.clean() {
-			result = "found"
-			w.deps.Logger.Error("audit found stored rows missing, doubled or ahead of the ledger; docs/operations.md says what to do",
-				"stream", name, "missing", a.missing, "doubled", a.doubled, "ahead", a.ahead, "from", a.from, "seq", a.to)
+	w.metrics.forgetAudit()
+	for _, shard := range w.shards {
+		for _, worker := range shard.workers {
+			w.metrics.recordAudit(ledger.AuditFinding{Stream: worker.stream})
 		}
+	}
+	for _, f := range found {
+		result = "found"
+		w.metrics.recordAudit(f)
+		w.deps.Logger.Error("audit found stored rows missing, doubled or ahead of the ledger; docs/operations.md says what to do",
+			"stream", f.Stream, "missing", f.Missing, "doubled", f.Doubled, "ahead", f.Ahead, "from", f.From, "seq", f.To)
 	}
 	w.metrics.setAside.Set(float64(broken))
 	w.metrics.audits.WithLabelValues(result).Inc()
 	w.deps.Logger.Info("rows audited", "result", result, "elapsed", time.Since(began))
-	return nil
+	return w.deps.Ledger.RecordAudit(ctx, ledger.Audit{At: time.Now().UTC(), BrokenParts: broken, Findings: found})
 }
 
-// auditStreams returns what it finds of each stream. The order of the reads
-// matters: usage is stored after its rows, and the ledger changes before them,
+// auditStreams returns the findings, by stream. The order of the reads matters: usage is stored after its rows, and the ledger changes before them,
 // so rows that are just being stored look neither missing nor ahead.
-func (w *Writer) auditStreams(ctx context.Context) (map[string]*streamAudit, error) {
+func (w *Writer) auditStreams(ctx context.Context) ([]ledger.AuditFinding, error) {
 	// The retention of no row of these two days can have passed.
 	since := time.Now().Add(expiryMargin).UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
 	counted, err := w.deps.Sink.CountedRows(ctx, since)
@@ -130,17 +109,17 @@ func (w *Writer) auditStreams(ctx context.Context) (map[string]*streamAudit, err
 	if err != nil {
 		return nil, err
 	}
-	found, workers, before := map[string]*streamAudit{}, map[string]*worker{}, map[string]uint64{}
+	found, workers, before := map[string]*ledger.AuditFinding{}, map[string]*worker{}, map[string]uint64{}
 	for _, shard := range w.shards {
 		for _, worker := range shard.workers {
-			found[worker.stream], workers[worker.stream] = &streamAudit{}, worker
+			found[worker.stream], workers[worker.stream] = &ledger.AuditFinding{Stream: worker.stream}, worker
 		}
 	}
 	hours := maps.Clone(counted)
 	maps.Copy(hours, stored)
 	ordered := slices.SortedFunc(maps.Keys(hours), func(a, b clickhouse.StreamHour) int { return cmp.Compare(a.Hour, b.Hour) })
 	for _, at := range ordered {
-		a, known := found[at.Stream]
+		f, known := found[at.Stream]
 		if !known {
 			continue // of an installation with more shards
 		}
@@ -154,8 +133,13 @@ func (w *Writer) auditStreams(ctx context.Context) (map[string]*streamAudit, err
 			if s.FirstSeq > 0 {
 				first = min(first, s.FirstSeq)
 			}
-			a.add(missing, 0, first, c.LastSeq)
-			a.add(0, doubled.Rows-doubled.Distinct, doubled.FirstDoubled, doubled.LastDoubled)
+			f.Missing, f.Doubled = f.Missing+missing, f.Doubled+doubled.Rows-doubled.Distinct
+			if missing > 0 {
+				widen(f, first, c.LastSeq)
+			}
+			if doubled.LastDoubled > 0 {
+				widen(f, doubled.FirstDoubled, doubled.LastDoubled)
+			}
 		}
 		before[at.Stream] = max(before[at.Stream], c.LastSeq)
 		position := positions[ledger.WriterKey(at.Stream)]
@@ -163,9 +147,23 @@ func (w *Writer) auditStreams(ctx context.Context) (map[string]*streamAudit, err
 		if position.Intent != nil {
 			last = position.Intent.To
 		}
-		a.ahead = max(a.ahead, s.LastSeq-min(s.LastSeq, last))
+		f.Ahead = max(f.Ahead, s.LastSeq-min(s.LastSeq, last))
 	}
-	return found, nil
+	findings := []ledger.AuditFinding{}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if f := found[name]; f.Missing > 0 || f.Doubled > 0 || f.Ahead > 0 {
+			findings = append(findings, *f)
+		}
+	}
+	return findings, nil
+}
+
+// widen extends the range of a finding.
+func widen(f *ledger.AuditFinding, from, to uint64) {
+	if f.From == 0 || from < f.From {
+		f.From = from
+	}
+	f.To = max(f.To, to)
 }
 
 // compareHour counts the rows of one hour exactly. Rows that came after the

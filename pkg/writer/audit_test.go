@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/record"
 	"github.com/logboom/logboom/pkg/stream"
 )
@@ -88,6 +89,10 @@ func TestAuditFindsMissingRowsAlsoBesideDoubledOnes(t *testing.T) {
 	w := b.auditor(t)
 	b.execute(t, "DELETE FROM logs WHERE _idx >= 20")
 	checkAudit(t, w, 10, 0, 0, "found")
+	recorded := answered(t, func() (ledger.Audit, error) { return ledger.LastAudit(t.Context(), b.js) })
+	if want := (ledger.AuditFinding{Stream: "LOGS_0", Missing: 10, From: 1, To: 1}); len(recorded.Findings) != 1 || recorded.Findings[0] != want || recorded.At.IsZero() {
+		t.Errorf("recorded: %+v", recorded)
+	}
 	b.copyMessage(t, 1, 5)
 	checkAudit(t, w, 10, 5, 0, "found")
 	b.execute(t, "DELETE FROM logs WHERE 1")

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/logboom/logboom/pkg/ledger"
 )
 
 type metrics struct {
@@ -73,10 +75,10 @@ func (m *metrics) recordLag(stream string, messages uint64, waited time.Duration
 	m.lagSeconds.WithLabelValues(stream).Set(waited.Seconds())
 }
 
-func (m *metrics) recordAudit(stream string, a *streamAudit) {
-	m.missing.WithLabelValues(stream).Set(float64(a.missing))
-	m.doubled.WithLabelValues(stream).Set(float64(a.doubled))
-	m.ahead.WithLabelValues(stream).Set(float64(a.ahead))
+func (m *metrics) recordAudit(f ledger.AuditFinding) {
+	m.missing.WithLabelValues(f.Stream).Set(float64(f.Missing))
+	m.doubled.WithLabelValues(f.Stream).Set(float64(f.Doubled))
+	m.ahead.WithLabelValues(f.Stream).Set(float64(f.Ahead))
 }
 
 // forgetAudit removes the results of an audit that another writer now makes.

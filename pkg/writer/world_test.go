@@ -309,7 +309,7 @@ func plain(happen func()) func(fault) error {
 	}
 }
 
-// fakeLedger settles swaps without an answer by itself, as the real one does.
+// fakeLedger resolves swaps without an answer by itself, as the real one does.
 type fakeLedger struct{ *process }
 
 func (l fakeLedger) TakeOver(ctx context.Context, _ string) (p ledger.Position, err error) {
@@ -350,6 +350,8 @@ func (l fakeLedger) Commit(ctx context.Context, _ string, p ledger.Position, to 
 	p.Committed, p.CommittedAt, p.Intent = to, at, nil
 	return l.swap(ctx, "commit", p)
 }
+
+func (l fakeLedger) RecordAudit(context.Context, ledger.Audit) error { return errors.ErrUnsupported }
 
 func (l fakeLedger) Positions(context.Context) (map[string]ledger.Position, error) {
 	return nil, errors.ErrUnsupported

@@ -36,6 +36,7 @@ type Ledger interface {
 	Intend(ctx context.Context, reader string, p ledger.Position, in ledger.Intent) (ledger.Position, error)
 	Commit(ctx context.Context, reader string, p ledger.Position, to uint64, at time.Time) (ledger.Position, error)
 	Positions(ctx context.Context) (map[string]ledger.Position, error)
+	RecordAudit(ctx context.Context, a ledger.Audit) error
 }
 
 // Sink stores rows and counts them; clickhouse.Client implements it. A token

@@ -108,6 +108,7 @@ func (p *Pages) operationsPage(r *request) error {
 	v.addLetters(found)
 	v.addTables(found)
 	v.addDestinations(found)
+	v.addAudit(found)
 	v.addTiles(found, now)
 	v.Diagnosis = v.diagnosis()
 	return r.render("operations", view{Title: "Operations", Tab: "operations", Body: v})
@@ -260,6 +261,23 @@ func (v *operationsView) addDestinations(found admin.Installation) {
 		}
 		v.raise(row.State)
 		v.Chats = append(v.Chats, row)
+	}
+}
+
+// addAudit adds what the last audit of the stored rows has found.
+func (v *operationsView) addAudit(found admin.Installation) {
+	if err := found.Audit.Err; err != nil {
+		v.missing("The last audit could not be read", err)
+	}
+	audit := found.Audit.Value
+	for _, f := range audit.Findings {
+		v.raise("error")
+		v.Problems = append(v.Problems, fmt.Sprintf("The audit at %s UTC found %d rows missing, %d doubled and %d messages ahead of the ledger in %s, messages %d to %d. docs/operations.md says what to do.",
+			audit.At.UTC().Format("15:04"), f.Missing, f.Doubled, f.Ahead, printable(f.Stream), f.From, f.To))
+	}
+	if audit.BrokenParts > 0 {
+		v.raise("error")
+		v.Problems = append(v.Problems, fmt.Sprintf("ClickHouse has put %d broken parts aside: their rows are missing.", audit.BrokenParts))
 	}
 }
 
