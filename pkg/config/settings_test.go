@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/clickhouse"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 func TestAClustersNameIsHeldToWhatMayStandInSQL(t *testing.T) {
@@ -32,7 +33,7 @@ func TestAnAddressIsTakenWhereTheClientTakesIt(t *testing.T) {
 		"http://h:8123": false, "http://h:8123/": false, "http://:8123/logboom": false, "http://h/a.b": false, "http://h/a/b": false,
 		"http://a:8123/logboom,http://b:8123/logboom": false, "http://a:8123,b:8123/logboom": false, "http://h/" + strings.Repeat("x", 65): false,
 	} {
-		err := (&ClickHouse{ClickHouseURL: NewURL(address)}).Validate()
+		err := (&ClickHouse{ClickHouseURL: URL{secret.New(address)}}).Validate()
 		if (err == nil) != good || err != nil && (!strings.Contains(err.Error(), "LOGBOOM_CLICKHOUSE_URL") || strings.Contains(err.Error(), hidden)) {
 			t.Errorf("%s: %v", address, err)
 		}

@@ -2,13 +2,14 @@ package config
 
 import (
 	"fmt"
-	"github.com/logboom/logboom/pkg/secret"
 	"log/slog"
 	"math"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 const mask = "***"
@@ -21,9 +22,6 @@ type Secret = secret.Value
 type URL struct {
 	Secret
 }
-
-// NewURL wraps an address.
-func NewURL(raw string) URL { return URL{secret.New(raw)} }
 
 // Check returns an error unless each of the addresses, separated by commas, has a
 // host and one of the schemes. The error names the setting and not the address.

@@ -9,7 +9,7 @@ import (
 	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
-// BenchmarkCheckCharge is what a request costs, without limits that end it.
+// BenchmarkCheckCharge is the cost of quotas for a request that is accepted.
 func BenchmarkCheckCharge(b *testing.B) {
 	for _, projects := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("memory/projects=%d", projects), func(b *testing.B) {
@@ -49,7 +49,7 @@ func request(b *testing.B, l Limiter, project string) {
 	}
 }
 
-// BenchmarkIdleProjects is what many projects that nobody uses cost.
+// BenchmarkIdleProjects is the cost of many unused projects.
 func BenchmarkIdleProjects(b *testing.B) {
 	const projects = 10_000
 	limiter := patientRedis(b, redistest.Start(b), Config{})

@@ -15,7 +15,7 @@ import (
 	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
-// fleet is several processes' limiters over one Redis, and what passed them.
+// fleet is the limiters of several processes with one Redis, and what they accepted.
 type fleet struct {
 	clock   *clock
 	open    func() *Redis
@@ -25,7 +25,7 @@ type fleet struct {
 	grants  []fleetGrant
 	passed  cost
 	largest cost
-	lapsed  cost // leases of members that crashed
+	lapsed  cost // leases lost with crashed members
 }
 
 type fleetGrant struct {
@@ -34,7 +34,7 @@ type fleetGrant struct {
 	n     cost
 }
 
-func (f *fleet) take(t *rapid.T, i int, n cost) {
+func (f *fleet) charge(t *rapid.T, i int, n cost) {
 	by := f.members[i]
 	g, err := by.Charge(context.Background(), f.project, f.limits, int(n.records), n.bytes)
 	if err != nil {
@@ -46,11 +46,11 @@ func (f *fleet) take(t *rapid.T, i int, n cost) {
 	f.passed.bytes += n.bytes
 	f.largest = cost{max(f.largest.records, n.records), max(f.largest.bytes, n.bytes)}
 	if f.passed.records >= f.limits.DailyRecords+f.largest.records || f.passed.bytes >= f.limits.MonthlyBytes+f.largest.bytes {
-		t.Fatalf("%+v passed the limits %+v by more than one batch of at most %+v", f.passed, f.limits, f.largest)
+		t.Fatalf("%+v were accepted, which exceeds the limits %+v by more than one batch of at most %+v", f.passed, f.limits, f.largest)
 	}
 }
 
-// checkRefusal fails where a refusal cannot be put down to what others hold.
+// checkRefusal fails unless the leases of the other members explain a refusal.
 func (f *fleet) checkRefusal(t *rapid.T, by *Redis) {
 	held := f.lapsed
 	for _, m := range f.members {
@@ -61,11 +61,11 @@ func (f *fleet) checkRefusal(t *rapid.T, by *Redis) {
 		}
 	}
 	if f.passed.records+held.records < f.limits.DailyRecords && f.passed.bytes+held.bytes < f.limits.MonthlyBytes {
-		t.Fatalf("refused after %+v of %+v while others held %+v", f.passed, f.limits, held)
+		t.Fatalf("refused after %+v of %+v while other members had leased %+v", f.passed, f.limits, held)
 	}
 }
 
-// refund takes back part of an earlier batch.
+// refund refunds part of an earlier batch.
 func (f *fleet) refund(i int, part int64) {
 	if len(f.grants) == 0 {
 		return
@@ -75,7 +75,7 @@ func (f *fleet) refund(i int, part int64) {
 	f.grants = slices.Delete(f.grants, i, i+1)
 	n := cost{g.n.records / part, g.n.bytes / part}
 	g.by.Refund(g.grant, int(n.records), n.bytes)
-	if slices.Contains(f.members, g.by) { // what a process refunds after its end is lost
+	if slices.Contains(f.members, g.by) { // a refund after the end of its process is lost
 		f.passed.records -= n.records
 		f.passed.bytes -= n.bytes
 	}
@@ -112,7 +112,7 @@ func TestCountersKeepTheirBoundsOverManyProcesses(t *testing.T) {
 		}
 		size := rapid.OneOf(rapid.Int64Range(0, 5), rapid.Int64Range(0, 2000))
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
-			f.clock.set(f.clock.Now().Add(refusalAge)) // so that nobody goes by old news
+			f.clock.set(f.clock.Now().Add(refusalAge)) // so that every refusal is checked with Redis
 			i := rapid.IntRange(0, len(f.members)-1).Draw(t, "process")
 			switch rapid.IntRange(0, 20).Draw(t, "step") {
 			case 0:
@@ -128,15 +128,14 @@ func TestCountersKeepTheirBoundsOverManyProcesses(t *testing.T) {
 				f.members[i].call(context.Background(), a, refill, cost{})
 				a.mu.Unlock()
 			default:
-				f.take(t, i, cost{size.Draw(t, "n"), size.Draw(t, "b")})
+				f.charge(t, i, cost{size.Draw(t, "n"), size.Draw(t, "b")})
 			}
 		}
 	})
 }
 
-// TestRateLeasesNeverLetMoreThanTheBurstGather holds the bucket in Redis and
-// the leases to what may pass at once.
-func TestRateLeasesNeverLetMoreThanTheBurstGather(t *testing.T) {
+// The bucket in Redis and the leases together never exceed the burst.
+func TestBucketAndRateLeasesNeverExceedTheBurst(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := connect(t, server.URL(), patient)
@@ -163,29 +162,29 @@ func TestRateLeasesNeverLetMoreThanTheBurstGather(t *testing.T) {
 				last = nil
 				passed -= lastSize
 			}
-			checkGathered(t, client, members, project, limits.Rate)
+			checkBucketAndLeases(t, client, members, project, limits.Rate)
 		}
 		most := burst(limits.Rate) + float64(limits.Rate)*time.Since(began).Seconds() + float64(largest)
 		if float64(passed) > most {
-			t.Fatalf("%d passed of %.1f", passed, most)
+			t.Fatalf("%d records were accepted, at most %.1f expected", passed, most)
 		}
 	})
 }
 
-// checkGathered fails where more could pass at once than the burst.
-func checkGathered(t *rapid.T, client redis.UniversalClient, members []*Redis, project string, rate int64) {
+// checkBucketAndLeases fails if more than the burst could be accepted at once.
+func checkBucketAndLeases(t *rapid.T, client redis.UniversalClient, members []*Redis, project string, rate int64) {
 	level, err := client.HGet(context.Background(), "q:{"+project+"}:rate:now", "level").Float64()
 	if err != nil {
-		return // nobody has asked yet
+		return // no limiter has called Redis yet
 	}
 	var leased int64
 	for _, m := range members {
 		a := m.accounts.of(project)
-		a.rate.advance(m.now()) // where the machine stood still, leases have ended that Redis counts no more
+		a.rate.advance(m.now()) // if the machine stood still, leases have ended
 		leased += a.rate.left
 	}
 	if level+float64(leased) > burst(rate)+1e-3 {
-		t.Fatalf("%.3f are in the bucket and %d leased, of a burst of %.0f", level, leased, burst(rate))
+		t.Fatalf("the bucket holds %.3f and the leases %d, with a burst of %.0f", level, leased, burst(rate))
 	}
 }
 
@@ -193,40 +192,41 @@ func TestRateHoldsOverManyProcesses(t *testing.T) {
 	t.Parallel()
 	const rate, batch, processes = 2000, 7, 3
 	server := redistest.Start(t)
-	takers := &takers{began: time.Now(), limits: Limits{Rate: rate}, batch: batch}
+	clients := &clients{began: time.Now(), limits: Limits{Rate: rate}, batch: batch}
 	var done sync.WaitGroup
 	for range processes {
 		limiter := patientRedis(t, server, Config{})
 		start(t, limiter)
-		done.Go(func() { takers.take(limiter) })
+		done.Go(func() { clients.charge(limiter) })
 	}
 	done.Wait()
-	took, passed := time.Since(takers.began).Seconds(), float64(takers.passed.Load())
+	took, passed := time.Since(clients.began).Seconds(), float64(clients.passed.Load())
 	if most := rate*took + burst(rate) + batch; passed > most {
-		t.Errorf("%.0f passed in %.2f s, of %.0f", passed, took, most)
+		t.Errorf("%.0f records were accepted in %.2f s, at most %.0f expected", passed, took, most)
 	}
-	// From when the bucket was empty to when it was so again, all that came in
-	// has to have passed, but for what the others have leased.
-	span := (takers.last - takers.first).Seconds()
-	if passed, due := float64(takers.passed.Load()-takers.before), rate*span; passed < due/2 {
-		t.Errorf("%.0f passed in the %.2f s between two refusals, of %.0f", passed, span, due)
+	// Between two refusals, when the bucket was empty, everything that came in must
+	// have been accepted, except what other processes had leased.
+	span := (clients.last - clients.first).Seconds()
+	if passed, due := float64(clients.passed.Load()-clients.before), rate*span; passed < due/2 {
+		t.Errorf("%.0f records were accepted in the %.2f s between two refusals, of %.0f", passed, span, due)
 	}
 }
 
-// takers are processes that take from one project as fast as they can.
-type takers struct {
+// clients are processes that charge one project as fast as they can.
+type clients struct {
 	began  time.Time
 	limits Limits
 	batch  int
 	passed atomic.Int64
 
 	mu          sync.Mutex
-	first, last time.Duration // after the first refusal, and before the newest
-	before      int64         // what had passed before the first
+	first, last time.Duration // times of the first refusal and of the start of the newest refused call
+	before      int64         // what had been accepted before the first
 }
 
-// take goes on for two seconds from the first refusal, and to the next one.
-func (p *takers) take(l Limiter) {
+// charge charges batches until the first refusal that is at least two seconds after
+// the first one.
+func (p *clients) charge(l Limiter) {
 	for {
 		asked, before := time.Since(p.began), p.passed.Load()
 		if _, err := l.Charge(context.Background(), "busy~p", p.limits, p.batch, 0); err == nil {
@@ -237,8 +237,8 @@ func (p *takers) take(l Limiter) {
 	}
 }
 
-// refused notes a refusal, and tells whether it was late enough.
-func (p *takers) refused(asked time.Duration, before int64) (enough bool) {
+// refused records a refusal, and reports whether charge can stop.
+func (p *clients) refused(asked time.Duration, before int64) (enough bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.first == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
-// rig is one limiter under test, on a clock of its own. The bucket of the rate
-// is Redis' and goes by Redis' clock, so the cases say nothing of its refill.
+// rig is a limiter under test with its own clock. The rate's bucket goes by the clock
+// of Redis, so the cases do not test its refill.
 type rig struct {
 	limiter Limiter
 	clock   *clock
@@ -40,59 +40,59 @@ var conformance = []struct {
 	name string
 	run  func(t *testing.T, r *rig, project string)
 }{
-	{"NoLimitsTakeAnything", func(t *testing.T, r *rig, project string) {
+	{"WithoutLimitsEverythingIsAccepted", func(t *testing.T, r *rig, project string) {
 		g, err := r.limiter.Charge(t.Context(), project, Limits{}, 1<<40, 1<<60)
 		if err != nil || g.State != (State{}) || r.limiter.Check(t.Context(), project, Limits{}) != nil {
 			t.Fatalf("%+v, %v", g, err)
 		}
 		if r.limiter.Stats().Projects != 0 {
-			t.Error("an unlimited project is remembered")
+			t.Error("an unlimited project is kept in memory")
 		}
 	}},
 	{"DailyRecordsEndAtTheLimit", func(t *testing.T, r *rig, project string) {
 		limits := Limits{DailyRecords: 1000}
-		if got := takeAll(t, r.limiter, project, limits, 1, 2000); got != 1000 {
-			t.Fatalf("%d were taken", got)
+		if got := chargeAll(t, r.limiter, project, limits, 1, 2000); got != 1000 {
+			t.Fatalf("%d records were accepted", got)
 		}
 	}},
 	{"MonthlyBytesEndAtTheLimit", func(t *testing.T, r *rig, project string) {
 		limits := Limits{MonthlyBytes: 5000}
-		if got := takeAll(t, r.limiter, project, limits, 1, 9000); got != 5000 {
-			t.Fatalf("%d were taken", got)
+		if got := chargeAll(t, r.limiter, project, limits, 1, 9000); got != 5000 {
+			t.Fatalf("%d records were accepted", got)
 		}
 	}},
 	{"BurstIsTenSeconds", func(t *testing.T, r *rig, project string) {
 		began, limits := time.Now(), Limits{Rate: 1}
-		got := takeAll(t, r.limiter, project, limits, 1, 1000)
+		got := chargeAll(t, r.limiter, project, limits, 1, 1000)
 		if most := 11 + time.Since(began).Seconds(); got < 10 || float64(got) > most {
-			t.Fatalf("%d were taken of %.1f", got, most)
+			t.Fatalf("%d records were accepted, at most %.1f expected", got, most)
 		}
 	}},
-	{"BatchThatCrossesALimitIsTakenWholeOnce", func(t *testing.T, r *rig, project string) {
+	{"BatchThatExceedsALimitIsAcceptedWholeOnce", func(t *testing.T, r *rig, project string) {
 		for quota, limits := range map[Name]Limits{Rate: {Rate: 1}, DailyRecords: {DailyRecords: 10}, MonthlyBytes: {MonthlyBytes: 10}} {
 			id := project + string(quota)
-			if !taken(t, r.limiter, id, limits, 7, 7) || !taken(t, r.limiter, id, limits, 500, 500) {
-				t.Fatalf("%s: refused while something was left", quota)
+			if !accepted(t, r.limiter, id, limits, 7, 7) || !accepted(t, r.limiter, id, limits, 500, 500) {
+				t.Fatalf("%s: a batch was refused while something was left", quota)
 			}
-			if taken(t, r.limiter, id, limits, 1, 1) || !isExceeded(t, r.limiter.Check(t.Context(), id, limits)) {
-				t.Fatalf("%s: not spent", quota)
+			if accepted(t, r.limiter, id, limits, 1, 1) || !isExceeded(t, r.limiter.Check(t.Context(), id, limits)) {
+				t.Fatalf("%s: a batch was accepted after the quota was exceeded", quota)
 			}
 		}
 	}},
 	{"RefusedBatchIsNotCountedByTheOtherQuotas", func(t *testing.T, r *rig, project string) {
 		for range 5 {
-			taken(t, r.limiter, project, Limits{DailyRecords: 100, MonthlyBytes: 100}, 1, 100)
+			accepted(t, r.limiter, project, Limits{DailyRecords: 100, MonthlyBytes: 100}, 1, 100)
 		}
-		if got := takeAll(t, r.limiter, project, Limits{DailyRecords: 100}, 1, 200); got != 99 {
-			t.Fatalf("%d records were left of 99", got)
+		if got := chargeAll(t, r.limiter, project, Limits{DailyRecords: 100}, 1, 200); got != 99 {
+			t.Fatalf("%d records were left, want 99", got)
 		}
 	}},
-	{"SpentSaysWhichQuotaAndUntilWhen", func(t *testing.T, r *rig, project string) {
+	{"CheckReturnsTheQuotaAndItsReset", func(t *testing.T, r *rig, project string) {
 		limits := Limits{DailyRecords: 1, MonthlyBytes: 1}
 		if err := r.limiter.Check(t.Context(), project, limits); err != nil {
 			t.Fatal(err)
 		}
-		taken(t, r.limiter, project, limits, 1, 1)
+		accepted(t, r.limiter, project, limits, 1, 1)
 		var e *Exceeded
 		_, month := Windows(project, r.clock.Now())
 		if err := r.limiter.Check(t.Context(), project, limits); !errors.As(err, &e) {
@@ -102,60 +102,60 @@ var conformance = []struct {
 			t.Fatalf("%+v, the month is %+v", e, month)
 		}
 	}},
-	{"StateIsThatOfTheQuotaClosestToItsEnd", func(t *testing.T, r *rig, project string) {
+	{"StateIsThatOfTheQuotaClosestToItsLimit", func(t *testing.T, r *rig, project string) {
 		g, err := r.limiter.Charge(t.Context(), project, Limits{Rate: 1000, DailyRecords: 1000, MonthlyBytes: 1 << 40}, 600, 1)
 		day, _ := Windows(project, r.clock.Now())
 		if want := (State{DailyRecords, 1000, 400, day.End}); err != nil || g.State != want {
 			t.Fatalf("%+v, %v", g.State, err)
 		}
 	}},
-	{"RefundGivesBack", func(t *testing.T, r *rig, project string) {
+	{"RefundMakesRecordsAvailableAgain", func(t *testing.T, r *rig, project string) {
 		limits := Limits{Rate: 1000, DailyRecords: 100, MonthlyBytes: 1000}
 		g, err := r.limiter.Charge(t.Context(), project, limits, 100, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if taken(t, r.limiter, project, limits, 1, 1) {
-			t.Fatal("not spent")
+		if accepted(t, r.limiter, project, limits, 1, 1) {
+			t.Fatal("a batch was accepted after the quota was exceeded")
 		}
 		r.limiter.Refund(g, 40, 400)
-		if got := takeAll(t, r.limiter, project, limits, 1, 200); got != 40 {
-			t.Fatalf("%d came back of 40", got)
+		if got := chargeAll(t, r.limiter, project, limits, 1, 200); got != 40 {
+			t.Fatalf("%d records were available again, want 40", got)
 		}
 	}},
-	{"RefundOfYesterdayLeavesTodayAlone", func(t *testing.T, r *rig, project string) {
+	{"RefundOfYesterdayDoesNotChangeToday", func(t *testing.T, r *rig, project string) {
 		limits := Limits{DailyRecords: 100}
 		g, err := r.limiter.Charge(t.Context(), project, limits, 50, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.clock.set(r.clock.Now().Add(24 * time.Hour))
-		if !taken(t, r.limiter, project, limits, 50, 0) {
-			t.Fatal("a new day's records were refused")
+		if !accepted(t, r.limiter, project, limits, 50, 0) {
+			t.Fatal("the first batch of a new day was refused")
 		}
 		r.limiter.Refund(g, 50, 0)
-		if got := takeAll(t, r.limiter, project, limits, 1, 200); got != 50 {
-			t.Fatalf("%d were left of 50", got)
+		if got := chargeAll(t, r.limiter, project, limits, 1, 200); got != 50 {
+			t.Fatalf("%d records were left, want 50", got)
 		}
 	}},
-	{"WindowsBeginAnew", func(t *testing.T, r *rig, project string) {
+	{"NewWindowsBeginEmpty", func(t *testing.T, r *rig, project string) {
 		limits := Limits{DailyRecords: 10, MonthlyBytes: 15}
 		day, month := Windows(project, r.clock.Now())
 		r.clock.set(day.End.Add(-time.Second))
-		taken(t, r.limiter, project, limits, 10, 10)
-		if taken(t, r.limiter, project, limits, 1, 1) {
-			t.Fatal("the day is not spent")
+		accepted(t, r.limiter, project, limits, 10, 10)
+		if accepted(t, r.limiter, project, limits, 1, 1) {
+			t.Fatal("a batch was accepted after the day's quota was exceeded")
 		}
 		r.clock.set(day.End)
-		if !taken(t, r.limiter, project, limits, 5, 5) || taken(t, r.limiter, project, limits, 1, 1) {
-			t.Fatal("the new day is not what is left of the month")
+		if !accepted(t, r.limiter, project, limits, 5, 5) || accepted(t, r.limiter, project, limits, 1, 1) {
+			t.Fatal("the new day does not accept exactly what is left of the month")
 		}
 		r.clock.set(month.End)
-		if !taken(t, r.limiter, project, limits, 10, 10) {
-			t.Fatal("the new month is spent")
+		if !accepted(t, r.limiter, project, limits, 10, 10) {
+			t.Fatal("the first batch of the new month was refused")
 		}
 	}},
-	{"RestoreRaisesAndNeverLowers", func(t *testing.T, r *rig, project string) {
+	{"RestoreRaisesCountersAndNeverLowersThem", func(t *testing.T, r *rig, project string) {
 		limits := Limits{DailyRecords: 100, MonthlyBytes: 1000}
 		used := Used{DailyRecords: 90, MonthlyBytes: 100}
 		used.Day, used.Month = Windows(project, r.clock.Now())
@@ -165,16 +165,16 @@ var conformance = []struct {
 				t.Fatal(err)
 			}
 		}
-		if got := takeAll(t, r.limiter, project, limits, 1, 200); got != 10 {
-			t.Fatalf("%d were left of 10", got)
+		if got := chargeAll(t, r.limiter, project, limits, 1, 200); got != 10 {
+			t.Fatalf("%d records were left, want 10", got)
 		}
 	}},
-	{"CountersAreWholeOnceSomebodySaysSo", func(t *testing.T, r *rig, _ string) {
+	{"CountersAreCompleteAfterMarkComplete", func(t *testing.T, r *rig, _ string) {
 		if err := r.limiter.MarkComplete(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if whole, err := r.limiter.Complete(t.Context()); err != nil || !whole {
-			t.Fatalf("%t, %v", whole, err)
+		if complete, err := r.limiter.Complete(t.Context()); err != nil || !complete {
+			t.Fatalf("%t, %v", complete, err)
 		}
 	}},
 	{"RestoreOfAnotherWindowChangesNothing", func(t *testing.T, r *rig, project string) {
@@ -184,36 +184,36 @@ var conformance = []struct {
 		if err := r.limiter.Restore(t.Context(), project, limits, used); err != nil {
 			t.Fatal(err)
 		}
-		if got := takeAll(t, r.limiter, project, limits, 1, 200); got != 100 {
-			t.Fatalf("%d were left of 100", got)
+		if got := chargeAll(t, r.limiter, project, limits, 1, 200); got != 100 {
+			t.Fatalf("%d records were left, want 100", got)
 		}
 	}},
-	{"ChangedLimitsCountAtOnce", func(t *testing.T, r *rig, project string) {
-		if !taken(t, r.limiter, project, Limits{DailyRecords: 1000}, 100, 0) {
+	{"ChangedLimitsTakeEffectAtOnce", func(t *testing.T, r *rig, project string) {
+		if !accepted(t, r.limiter, project, Limits{DailyRecords: 1000}, 100, 0) {
 			t.Fatal("refused")
 		}
-		if taken(t, r.limiter, project, Limits{DailyRecords: 100}, 1, 0) {
-			t.Fatal("a lowered limit does not count")
+		if accepted(t, r.limiter, project, Limits{DailyRecords: 100}, 1, 0) {
+			t.Fatal("a batch was accepted beyond the lowered limit")
 		}
-		if got := takeAll(t, r.limiter, project, Limits{DailyRecords: 150}, 1, 200); got != 50 {
-			t.Fatalf("%d were left of 50", got)
+		if got := chargeAll(t, r.limiter, project, Limits{DailyRecords: 150}, 1, 200); got != 50 {
+			t.Fatalf("%d records were left, want 50", got)
 		}
 	}},
 	{"ProjectsDoNotShare", func(t *testing.T, r *rig, project string) {
 		limits := Limits{DailyRecords: 1}
 		for i := range 100 {
-			if !taken(t, r.limiter, fmt.Sprint(project, i), limits, 1, 1) {
-				t.Fatal("refused for another's use")
+			if !accepted(t, r.limiter, fmt.Sprint(project, i), limits, 1, 1) {
+				t.Fatal("a project was refused because of another project")
 			}
 		}
 	}},
 	{"AbsurdNumbersStayWithinBounds", func(t *testing.T, r *rig, project string) {
 		limits := Limits{Rate: 1 << 62, DailyRecords: 1 << 62, MonthlyBytes: -1}
-		if !taken(t, r.limiter, project, limits, -1, -1) || !taken(t, r.limiter, project, limits, 1<<62, 1<<62) {
+		if !accepted(t, r.limiter, project, limits, -1, -1) || !accepted(t, r.limiter, project, limits, 1<<62, 1<<62) {
 			t.Fatal("refused")
 		}
-		if taken(t, r.limiter, project, limits, 1, 1) {
-			t.Fatal("a spent quota took more")
+		if accepted(t, r.limiter, project, limits, 1, 1) {
+			t.Fatal("a batch was accepted after the quota was exceeded")
 		}
 	}},
 }

@@ -15,20 +15,20 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runAsSpender() // when the test runs its own binary as another process
+	runAsSpender() // if a test has started this binary as another process
 	leaktest.Main(m)
 }
 
-// clock is a clock that is set by hand.
+// clock is a clock that tests set.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// noon is in the middle of every project's month.
+// noon returns a clock in the middle of every project's month.
 func noon() *clock { return &clock{now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)} }
 
-// ticking is a clock that begins at noon, far from the end of any window of
+// ticking returns a clock that runs from noon, far from the end of any window of
 // loadProject.
 func ticking() func() time.Time {
 	began, base := time.Now(), noon().Now()
@@ -47,11 +47,11 @@ func (c *clock) set(now time.Time) {
 	c.now = now
 }
 
-// patient is for all that has to happen and not how fast, on machines that are
+// patient bounds what must happen, no matter how fast, because test machines can be
 // busy or stand still for seconds.
 const patient = time.Minute
 
-// connect makes a client with the bounds that production has, and a timeout.
+// connect returns a client with production's bounds and this timeout.
 func connect(t testing.TB, address string, timeout time.Duration) *redis.Client {
 	t.Helper()
 	options, err := bounded(address, timeout)
@@ -77,7 +77,7 @@ func bounded(address string, timeout time.Duration) (*redis.Options, error) {
 	return options, nil
 }
 
-// patientRedis is a limiter that waits for a slow machine.
+// patientRedis returns a limiter that waits for a slow machine.
 func patientRedis(t testing.TB, server *redistest.Server, config Config) *Redis {
 	t.Helper()
 	return newPatient(connect(t, server.URL(), patient), config)
@@ -94,7 +94,7 @@ func newPatient(client redis.UniversalClient, config Config) *Redis {
 func start(t testing.TB, l Limiter) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1) // Run's answer, so that it never waits for the test
+	done := make(chan error, 1) // one: Run returns once, even if the test does not wait
 	go func() { done <- l.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -106,7 +106,7 @@ func start(t testing.TB, l Limiter) (stop func()) {
 	return stop
 }
 
-// eventually waits until the condition holds.
+// eventually waits until the condition is true.
 func eventually(t testing.TB, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -117,14 +117,13 @@ func eventually(t testing.TB, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-late.C:
-			t.Fatalf("not within %s", patient)
+			t.Fatalf("the condition was not true within %s", patient)
 		}
 	}
 }
 
-// taken tells whether a batch was taken, and fails the test for an answer that
-// is neither yes nor *Exceeded.
-func taken(t testing.TB, l Limiter, project string, limits Limits, records int, bytes int64) bool {
+// accepted reports whether a batch was accepted. Any error but *Exceeded fails the test.
+func accepted(t testing.TB, l Limiter, project string, limits Limits, records int, bytes int64) bool {
 	t.Helper()
 	_, err := l.Charge(t.Context(), project, limits, records, bytes)
 	return !isExceeded(t, err)
@@ -134,7 +133,7 @@ func isExceeded(t testing.TB, err error) bool {
 	t.Helper()
 	var e *Exceeded
 	if err != nil && !errors.As(err, &e) {
-		t.Fatalf("not *Exceeded: %v", err)
+		t.Fatalf("the error is not *Exceeded: %v", err)
 	}
 	if e != nil && (e.RetryAfter < time.Second || e.RetryAfter%time.Second != 0 || e.Reset.IsZero() || e.Limit <= 0) {
 		t.Fatalf("%+v", e)
@@ -142,11 +141,11 @@ func isExceeded(t testing.TB, err error) bool {
 	return e != nil
 }
 
-// takeAll takes batches of one size until one is refused, and gives how many
-// records were taken.
-func takeAll(t testing.TB, l Limiter, project string, limits Limits, records int, most int) (total int) {
+// chargeAll charges batches of one size until one is refused, and returns the number
+// of accepted records.
+func chargeAll(t testing.TB, l Limiter, project string, limits Limits, records int, most int) (total int) {
 	t.Helper()
-	for total <= most && taken(t, l, project, limits, records, int64(records)) {
+	for total <= most && accepted(t, l, project, limits, records, int64(records)) {
 		total += records
 	}
 	return total

@@ -12,33 +12,33 @@ import (
 	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
-func TestLeaseThatNobodyUsesIsGivenBack(t *testing.T) {
+func TestUnusedLeaseIsReturned(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.Start(t), noon()
 	idle := patientRedis(t, server, Config{Now: clock.Now})
 	limits := Limits{DailyRecords: 1000}
-	if !taken(t, idle, "p", limits, 1, 0) {
+	if !accepted(t, idle, "p", limits, 1, 0) {
 		t.Fatal("refused")
 	}
 	a := idle.accounts.of("p")
 	if a.day.left == 0 {
-		t.Fatal("nothing was leased")
+		t.Fatal("there is no lease")
 	}
 	clock.set(clock.Now().Add(leaseIdle))
 	idle.update(t.Context(), a)
 	other := patientRedis(t, server, Config{Now: clock.Now})
-	if got := takeAll(t, other, "p", limits, 1, 2000); got != 999 {
-		t.Errorf("%d were left of 999", got)
+	if got := chargeAll(t, other, "p", limits, 1, 2000); got != 999 {
+		t.Errorf("%d records were left, want 999", got)
 	}
 }
 
-func TestProjectsThatNobodyUsesAreForgotten(t *testing.T) {
+func TestUnusedProjectsAreForgotten(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.Start(t), noon()
 	limiter := patientRedis(t, server, Config{Now: clock.Now})
 	limits := Limits{Rate: 1000, DailyRecords: 1000, MonthlyBytes: 1000}
 	for i := range 100 {
-		if !taken(t, limiter, fmt.Sprint("p", i), limits, 10, 10) {
+		if !accepted(t, limiter, fmt.Sprint("p", i), limits, 10, 10) {
 			t.Fatal("refused")
 		}
 	}
@@ -49,10 +49,10 @@ func TestProjectsThatNobodyUsesAreForgotten(t *testing.T) {
 	clock.set(clock.Now().Add(forgetIdle))
 	limiter.sweep(t.Context())
 	if n := limiter.Stats().Projects; n != 0 {
-		t.Errorf("%d projects are kept", n)
+		t.Errorf("%d projects are kept, want 0", n)
 	}
-	if got := takeAll(t, limiter, "p7", Limits{DailyRecords: 1000}, 1, 2000); got != 990 {
-		t.Errorf("%d were left of 990", got)
+	if got := chargeAll(t, limiter, "p7", Limits{DailyRecords: 1000}, 1, 2000); got != 990 {
+		t.Errorf("%d records were left, want 990", got)
 	}
 }
 
@@ -60,19 +60,19 @@ func TestMemoryForgetsProjectsWhoseWindowsAreOver(t *testing.T) {
 	t.Parallel()
 	clock := noon()
 	limiter := NewMemory(Config{Now: clock.Now})
-	taken(t, limiter, "p", Limits{Rate: 1, DailyRecords: 10, MonthlyBytes: 10}, 10, 10)
+	accepted(t, limiter, "p", Limits{Rate: 1, DailyRecords: 10, MonthlyBytes: 10}, 10, 10)
 	limiter.sweep()
 	if n := limiter.Stats().Projects; n != 1 {
-		t.Errorf("%d projects are kept of one that has used something", n)
+		t.Errorf("%d projects are kept, want the one that has used something", n)
 	}
 	clock.set(clock.Now().AddDate(0, 2, 0))
 	limiter.sweep()
 	if n := limiter.Stats().Projects; n != 0 {
-		t.Errorf("%d projects are kept", n)
+		t.Errorf("%d projects are kept, want 0", n)
 	}
 }
 
-func TestManyCallersTakeExactlyTheLimit(t *testing.T) {
+func TestConcurrentCallersUseExactlyTheLimit(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	limiters := map[string]Limiter{
@@ -99,13 +99,13 @@ func TestManyCallersTakeExactlyTheLimit(t *testing.T) {
 			}
 			callers.Wait()
 			if got := total.Load(); got < 30_000-16 || got > 30_001 {
-				t.Errorf("%d were taken of 30000", got)
+				t.Errorf("%d records were accepted, want 30000", got)
 			}
 		})
 	}
 }
 
-func TestBusyProjectSeldomAsksRedis(t *testing.T) {
+func TestBusyProjectSeldomCallsRedis(t *testing.T) {
 	t.Parallel()
 	clock := noon()
 	limiter := patientRedis(t, redistest.Start(t), Config{Now: clock.Now})
@@ -113,16 +113,16 @@ func TestBusyProjectSeldomAsksRedis(t *testing.T) {
 	limits := Limits{Rate: 1 << 40, DailyRecords: 1 << 40, MonthlyBytes: 1 << 40}
 	for range 2000 { // ten thousand a second
 		clock.set(clock.Now().Add(100 * time.Microsecond))
-		if !taken(t, limiter, "p", limits, 10, 2000) {
+		if !accepted(t, limiter, "p", limits, 10, 2000) {
 			t.Fatal("refused")
 		}
 	}
 	if trips := limiter.Stats().RoundTrips; trips > 20 {
-		t.Errorf("%d round trips for 2000 Takes", trips)
+		t.Errorf("%d calls of Redis for 2000 calls of Charge", trips)
 	}
 }
 
-func TestSlowProjectOftenNeedNotAskRedis(t *testing.T) {
+func TestSlowProjectDoesNotCallRedisForEachBatch(t *testing.T) {
 	t.Parallel()
 	clock := noon()
 	limiter := patientRedis(t, redistest.Start(t), Config{Now: clock.Now})
@@ -130,38 +130,38 @@ func TestSlowProjectOftenNeedNotAskRedis(t *testing.T) {
 	limits := Limits{Rate: 1000, DailyRecords: 1 << 40, MonthlyBytes: 1 << 40}
 	for range 300 { // a batch every two seconds
 		clock.set(clock.Now().Add(2 * time.Second))
-		if !taken(t, limiter, "p", limits, 10, 2000) {
+		if !accepted(t, limiter, "p", limits, 10, 2000) {
 			t.Fatal("refused")
 		}
 	}
 	if trips := limiter.Stats().RoundTrips; trips > 100 {
-		t.Errorf("%d round trips for 300 Takes", trips)
+		t.Errorf("%d calls of Redis for 300 calls of Charge", trips)
 	}
 }
 
-func TestSpentProjectIsRefusedWithoutARoundTrip(t *testing.T) {
+func TestExceededProjectIsRefusedWithoutACallOfRedis(t *testing.T) {
 	t.Parallel()
 	clock := noon()
 	limiter := patientRedis(t, redistest.Start(t), Config{Now: clock.Now})
 	limits := Limits{DailyRecords: 10}
-	taken(t, limiter, "p", limits, 10, 0)
-	taken(t, limiter, "p", limits, 1, 0)
+	accepted(t, limiter, "p", limits, 10, 0)
+	accepted(t, limiter, "p", limits, 1, 0)
 	before := limiter.Stats().RoundTrips
 	for range 100 {
-		if !isExceeded(t, limiter.Check(t.Context(), "p", limits)) || taken(t, limiter, "p", limits, 1, 0) {
-			t.Fatal("not spent")
+		if !isExceeded(t, limiter.Check(t.Context(), "p", limits)) || accepted(t, limiter, "p", limits, 1, 0) {
+			t.Fatal("a batch was accepted after the quota was exceeded")
 		}
 	}
 	if trips := limiter.Stats().RoundTrips - before; trips != 0 {
-		t.Errorf("%d round trips", trips)
+		t.Errorf("%d calls of Redis", trips)
 	}
 	clock.set(clock.Now().Add(refusalAge))
 	if !isExceeded(t, limiter.Check(t.Context(), "p", limits)) || limiter.Stats().RoundTrips != before+1 {
-		t.Errorf("%d round trips after a second", limiter.Stats().RoundTrips-before)
+		t.Errorf("%d calls of Redis after a second", limiter.Stats().RoundTrips-before)
 	}
 }
 
-func TestFlightThatIsSentTwiceIsSettledOnce(t *testing.T) {
+func TestCallThatIsSentTwiceIsCarriedOutOnce(t *testing.T) {
 	t.Parallel()
 	limiter := patientRedis(t, redistest.Start(t), Config{Now: noon().Now})
 	a := limiter.locked("p")
@@ -182,7 +182,7 @@ func TestFlightThatIsSentTwiceIsSettledOnce(t *testing.T) {
 		t.Errorf("%+v", answers)
 	}
 	if _, err := limiter.caller.send(t.Context(), "p", a.newCall(6, decide, cost{5, 5}, now), now); err != errStale {
-		t.Errorf("an overtaken flight: %v", err)
+		t.Errorf("a call after a later one: %v", err)
 	}
 }
 

@@ -16,12 +16,12 @@ import (
 	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
-// load is goroutines that take from one project all the time.
+// load is goroutines that charge one project all the time.
 type load struct {
-	awake          *redistest.Awake
-	taken, refused atomic.Int64
-	slow, slowest  atomic.Int64 // Takes over 100 ms; the longest in ns
-	stop           func()
+	awake             *redistest.Awake
+	accepted, refused atomic.Int64
+	slow, slowest     atomic.Int64 // calls over 100 ms; the longest in ns
+	stop              func()
 }
 
 const loadProject = "load~p"
@@ -50,13 +50,13 @@ func startLoad(t *testing.T, l Limiter, pause time.Duration) *load {
 
 func (load *load) once(ctx context.Context, l Limiter) {
 	began := load.awake.Time()
-	spent := l.Check(ctx, loadProject, loadLimits)
+	refused := l.Check(ctx, loadProject, loadLimits)
 	_, err := l.Charge(ctx, loadProject, loadLimits, 3, 3)
 	took := load.awake.Time() - began
-	if spent != nil || err != nil {
+	if refused != nil || err != nil {
 		load.refused.Add(1)
 	} else {
-		load.taken.Add(3)
+		load.accepted.Add(3)
 	}
 	if took > 100*time.Millisecond {
 		load.slow.Add(1)
@@ -64,28 +64,27 @@ func (load *load) once(ctx context.Context, l Limiter) {
 	load.slowest.Store(max(load.slowest.Load(), int64(took)))
 }
 
-// more waits until the load got some further.
+// more waits until the load has had more batches accepted.
 func (load *load) more(t *testing.T) {
 	t.Helper()
-	until := load.taken.Load() + 1500
-	eventually(t, func() bool { return load.taken.Load() >= until })
+	until := load.accepted.Load() + 1500
+	eventually(t, func() bool { return load.accepted.Load() >= until })
 }
 
-// check ends the load and fails for refusals and hangs. A machine that is busy
-// with other tests may hold up some Takes by itself, and so may a Redis that
-// stands still, once each time that it does.
+// check ends the load and fails if calls were refused or took too long. A busy
+// machine may delay some calls, and a Redis that stands still one call each time.
 func (load *load) check(t *testing.T) {
 	t.Helper()
 	load.stop()
 	if load.refused.Load() > 0 {
-		t.Errorf("%d of %d were refused", load.refused.Load(), load.taken.Load()/3)
+		t.Errorf("%d of %d were refused", load.refused.Load(), load.accepted.Load()/3)
 	}
-	if load.slow.Load()*50 > load.taken.Load()/3 || load.slowest.Load() > int64(2*time.Second) {
-		t.Errorf("%d of %d took over 100 ms, one %s", load.slow.Load(), load.taken.Load()/3, time.Duration(load.slowest.Load()))
+	if load.slow.Load()*50 > load.accepted.Load()/3 || load.slowest.Load() > int64(2*time.Second) {
+		t.Errorf("%d of %d calls took over 100 ms, the longest %s", load.slow.Load(), load.accepted.Load()/3, time.Duration(load.slowest.Load()))
 	}
 }
 
-// counted is what Redis has as used of the project's day.
+// counted returns what Redis has counted as used of the project's day.
 func counted(t *testing.T, client redis.UniversalClient) int64 {
 	t.Helper()
 	keys, err := client.Keys(t.Context(), "q:{"+loadProject+"}:daily_records:*").Result()
@@ -107,7 +106,7 @@ func counted(t *testing.T, client redis.UniversalClient) int64 {
 	return total
 }
 
-// journal is a log that is read while it is written.
+// journal is a log that can be read while it is written.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -125,7 +124,7 @@ func (j *journal) count(text string) int {
 	return strings.Count(j.text.String(), text)
 }
 
-func TestOutagesRefuseNothingAndAllIsCountedInTheEnd(t *testing.T) {
+func TestOutagesRefuseNothingAndEverythingIsCountedInTheEnd(t *testing.T) {
 	t.Parallel()
 	outages := map[string]func(t *testing.T, s *redistest.Server, l *Redis, load *load){
 		"killed":  killed,
@@ -148,18 +147,18 @@ func TestOutagesRefuseNothingAndAllIsCountedInTheEnd(t *testing.T) {
 			}
 			load.check(t)
 			eventually(t, func() bool { return !limiter.Stats().Away })
-			settle(t, limiter, stop)
-			if got, want := counted(t, connect(t, server.URL(), patient)), load.taken.Load(); got != want {
-				t.Errorf("%d are counted of %d", got, want)
+			finish(t, limiter, stop)
+			if got, want := counted(t, connect(t, server.URL(), patient)), load.accepted.Load(); got != want {
+				t.Errorf("%d records are counted, want %d", got, want)
 			}
 			checkLogged(t, &log, limiter.Stats())
 		})
 	}
 }
 
-// settle ends a limiter, and fails where Redis was not told of everything then.
-// Where a question was not answered in time, it is asked again until it is.
-func settle(t *testing.T, limiter *Redis, stop func()) {
+// finish ends a limiter, and fails unless Redis was told everything. If a call was not
+// answered in time, finish repeats it.
+func finish(t *testing.T, limiter *Redis, stop func()) {
 	t.Helper()
 	failures := limiter.Stats().Failures
 	stop()
@@ -169,18 +168,18 @@ func settle(t *testing.T, limiter *Redis, stop func()) {
 			return true
 		}
 		if limiter.Stats().Failures == failures {
-			t.Fatalf("still owed or leased at the end: %+v", limiter.Stats())
+			t.Fatalf("something is uncounted or leased at the end: %+v", limiter.Stats())
 		}
 		limiter.releaseAll(t.Context())
 		return false
 	})
 }
 
-// checkLogged fails where an outage, or its end, was not logged once.
+// checkLogged fails unless each outage and its end was logged once.
 func checkLogged(t *testing.T, log *journal, s Stats) {
 	t.Helper()
 	ended := int(s.Outages)
-	if s.Away { // since the last flights
+	if s.Away { // since the last calls
 		ended--
 	}
 	if log.count("did not answer") != int(s.Outages) || log.count("answered again") != ended {
@@ -213,33 +212,33 @@ func flushed(t *testing.T, s *redistest.Server, l *Redis, load *load) {
 	eventually(t, func() bool { return l.Stats().RoundTrips > trips+1 })
 }
 
-func TestFlushedCountersComeBackFromWhoeverRemembers(t *testing.T) {
+func TestFlushedCountersAreRestoredByTheProcesses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := connect(t, server.URL(), patient)
 	limits := Limits{DailyRecords: 1000}
 	first := patientRedis(t, server, Config{Now: noon().Now})
 	second := patientRedis(t, server, Config{Now: noon().Now})
-	total := takeAll(t, first, loadProject, limits, 50, 600)
-	total += takeAll(t, second, loadProject, limits, 50, 100)
+	total := chargeAll(t, first, loadProject, limits, 50, 600)
+	total += chargeAll(t, second, loadProject, limits, 50, 100)
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	total += takeAll(t, second, loadProject, limits, 1, 2000)
-	total += takeAll(t, first, loadProject, limits, 1, 2000)
+	total += chargeAll(t, second, loadProject, limits, 1, 2000)
+	total += chargeAll(t, first, loadProject, limits, 1, 2000)
 	if total != 1000 {
-		t.Errorf("%d were taken of 1000", total)
+		t.Errorf("%d records were accepted, want 1000", total)
 	}
 }
 
-func TestLostCountersAreNotWhole(t *testing.T) {
+func TestLostCountersAreNotComplete(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := connect(t, server.URL(), patient)
 	limiters := []Limiter{NewMemory(Config{}), patientRedis(t, server, Config{})}
 	for _, l := range limiters {
-		if whole, err := l.Complete(t.Context()); err != nil || whole {
-			t.Errorf("%T: new counters: %t, %v", l, whole, err)
+		if complete, err := l.Complete(t.Context()); err != nil || complete {
+			t.Errorf("%T: new counters: %t, %v", l, complete, err)
 		}
 		if err := l.MarkComplete(t.Context()); err != nil {
 			t.Error(err)
@@ -248,32 +247,32 @@ func TestLostCountersAreNotWhole(t *testing.T) {
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if whole, err := limiters[1].Complete(t.Context()); err != nil || whole {
-		t.Errorf("flushed counters: %t, %v", whole, err)
+	if complete, err := limiters[1].Complete(t.Context()); err != nil || complete {
+		t.Errorf("flushed counters: %t, %v", complete, err)
 	}
 }
 
-func TestWhatWasSpentStaysSpentWithoutRedis(t *testing.T) {
+func TestUsedQuotaStaysUsedWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	limiter := patientRedis(t, server, Config{Now: noon().Now})
 	limits := Limits{DailyRecords: 100}
-	if !taken(t, limiter, loadProject, limits, 60, 0) {
+	if !accepted(t, limiter, loadProject, limits, 60, 0) {
 		t.Fatal("refused")
 	}
 	server.Kill(t)
-	if got := takeAll(t, limiter, loadProject, limits, 1, 200); got != 40 {
-		t.Errorf("%d were taken of 40 that were left", got)
+	if got := chargeAll(t, limiter, loadProject, limits, 1, 200); got != 40 {
+		t.Errorf("%d records were accepted, want the 40 that were left", got)
 	}
 	if !isExceeded(t, limiter.Check(t.Context(), loadProject, limits)) {
-		t.Error("not spent")
+		t.Error("Check accepts after the quota was exceeded")
 	}
 	if s := limiter.Stats(); !s.Away || s.Outages != 1 || s.Fallbacks == 0 || s.RefusedDailyRecords == 0 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// slowProxy carries to a server and holds back each answer for a time.
+// slowProxy forwards to a server and delays each answer.
 type slowProxy struct {
 	listener net.Listener
 	delay    atomic.Int64
@@ -293,14 +292,14 @@ func startSlowProxy(t *testing.T, target string) *slowProxy {
 			if err != nil {
 				return
 			}
-			p.done.Go(func() { p.carry(client, target) })
+			p.done.Go(func() { p.forward(client, target) })
 		}
 	})
 	t.Cleanup(func() { _ = listener.Close(); p.done.Wait() })
 	return p
 }
 
-func (p *slowProxy) carry(client net.Conn, target string) {
+func (p *slowProxy) forward(client net.Conn, target string) {
 	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", target)
 	if err != nil {
@@ -329,7 +328,7 @@ func (p *slowProxy) copy(to, from net.Conn, slowly bool) {
 	}
 }
 
-func TestSlowRedisHoldsUpNobody(t *testing.T) {
+func TestSlowRedisDelaysNoRequest(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := startSlowProxy(t, strings.TrimSuffix(strings.TrimPrefix(server.URL(), "redis://"), "/0"))
@@ -346,8 +345,8 @@ func TestSlowRedisHoldsUpNobody(t *testing.T) {
 	proxy.delay.Store(0)
 	eventually(t, func() bool { return !limiter.Stats().Away })
 	load.check(t)
-	settle(t, limiter, stop)
-	if got, want := counted(t, connect(t, server.URL(), patient)), load.taken.Load(); got != want {
-		t.Errorf("%d are counted of %d", got, want)
+	finish(t, limiter, stop)
+	if got, want := counted(t, connect(t, server.URL(), patient)), load.accepted.Load(); got != want {
+		t.Errorf("%d records are counted, want %d", got, want)
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
-// spenderAddress has the test binary, run anew, be a process that spends a
-// project's quota on the Redis of this address.
+// spenderAddress is the environment variable that turns this test binary into a
+// process that uses a project's quota. It holds the address of Redis.
 const spenderAddress = "QUOTA_TEST_SPENDER"
 
 var spenderLimits = Limits{Rate: 1 << 40, DailyRecords: 20_000, MonthlyBytes: 10_000_000}
 
-// runAsSpender takes batches until the quota is spent, prints how many records
-// that were, and ends the process.
+// runAsSpender charges batches until the quota is exceeded, prints the number of
+// accepted records, and exits.
 func runAsSpender() {
 	address := os.Getenv(spenderAddress)
 	if address == "" {
@@ -56,12 +56,12 @@ func spend(t *testing.T, address string) int {
 	cmd.Env = append(os.Environ(), spenderAddress+"="+address)
 	out, err := cmd.Output()
 	if err != nil {
-		t.Errorf("a spending process: %v", err)
+		t.Errorf("spending process: %v", err)
 		return 0
 	}
 	total, err := strconv.Atoi(strings.TrimSpace(string(out)))
 	if err != nil {
-		t.Errorf("a spending process printed %q", out)
+		t.Errorf("spending process printed %q", out)
 	}
 	return total
 }
@@ -81,9 +81,9 @@ func TestProcessesShareOneLimit(t *testing.T) {
 		})
 	}
 	processes.Wait()
-	// Each has given back its lease at its end, so the rest is what they lack.
-	rest := takeAll(t, patientRedis(t, server, Config{Now: ticking()}), "shared~p", spenderLimits, 1, 100_000)
+	// Each process has returned its lease at its end, so nothing of the rest is missing.
+	rest := chargeAll(t, patientRedis(t, server, Config{Now: ticking()}), "shared~p", spenderLimits, 1, 100_000)
 	if limit := int(spenderLimits.DailyRecords); total+rest < limit || total+rest >= limit+7 {
-		t.Errorf("%d and then %d were taken of %d in batches up to 7", total, rest, limit)
+		t.Errorf("%d and then %d records were accepted, want %d in batches up to 7", total, rest, limit)
 	}
 }

@@ -24,7 +24,7 @@ func TestWindowsFollowOneAnother(t *testing.T) {
 		_, nextMonth := Windows(project, month.End)
 		_, lastMonth := Windows(project, month.Start.Add(-1))
 		if !nextDay.Start.Equal(day.End) || !nextMonth.Start.Equal(month.End) || !lastMonth.End.Equal(month.Start) {
-			t.Fatalf("a gap after %v or around %v", day, month)
+			t.Fatalf("there is a gap after %v or around %v", day, month)
 		}
 	})
 }
@@ -56,11 +56,11 @@ func TestWindowsAreTheSameInEveryZoneAndRelease(t *testing.T) {
 	}
 	got := day.Start.Format(time.RFC3339) + " " + month.Start.Format(time.RFC3339) + " " + month.End.Format(time.RFC3339)
 	if want := "2026-11-14T17:02:32Z 2026-11-01T17:02:32Z 2026-12-01T17:02:32Z"; got != want {
-		t.Errorf("the windows have moved, which grants limits twice: %s", got)
+		t.Errorf("the windows have moved, which would grant limits twice: %s", got)
 	}
 }
 
-func TestProjectsBeginTheirDaysAllOverTheDay(t *testing.T) {
+func TestWindowsOfProjectsBeginAtAllHours(t *testing.T) {
 	t.Parallel()
 	var hours [24]int
 	for i := range 2400 {
