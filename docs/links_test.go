@@ -264,7 +264,7 @@ func TestEveryDependencyHasAReason(t *testing.T) {
 			t.Errorf("dependencies.md does not have %s", match[1])
 		}
 	}
-	row := regexp.MustCompile("(?m)^\\|([^|]+)\\|")
+	row := regexp.MustCompile(`(?m)^\|([^|]+)\|`)
 	name := regexp.MustCompile("`([^`]+/[^`]+)`")
 	for _, cell := range row.FindAllStringSubmatch(document, -1) {
 		for _, match := range name.FindAllStringSubmatch(cell[1], -1) {
