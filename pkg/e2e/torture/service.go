@@ -234,12 +234,6 @@ func (s *service) isReady() bool {
 	return s.out.ready
 }
 
-// printed reports whether the current life has printed the text recently.
-func (s *service) printed(text string) bool {
-	_, life, found := strings.Cut(s.out.last(), fmt.Sprintln(lifeMark, s.startNumber()))
-	return found && strings.Contains(life, text)
-}
-
 func (s *service) startNumber() int {
 	starts, _ := s.counts()
 	return starts

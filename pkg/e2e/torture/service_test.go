@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -120,4 +121,10 @@ func TestOutputKeepsItsEnd(t *testing.T) {
 	if _, err := fmt.Sscanf(o.last()[len(o.last())-9:], "line %d\n", &last); err != nil || last != 999 {
 		t.Errorf("it ends at %d (%v)", last, err)
 	}
+}
+
+// printed reports whether the current life has printed the text recently.
+func (s *service) printed(text string) bool {
+	_, life, found := strings.Cut(s.out.last(), fmt.Sprintln(lifeMark, s.startNumber()))
+	return found && strings.Contains(life, text)
 }
