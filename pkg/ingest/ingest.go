@@ -176,7 +176,7 @@ func Start(p *telemetry.Process, settings config.Intake, conn Connections) (net.
 		Logger: p.Logger, Registry: p.Registry, Health: p.Health, Auth: cache, Limiter: conn.Limiter, Publisher: publisher,
 		DeadLetter: conn.Topology.PublishDeadLetter, DiskFull: conn.DiskFull, Now: time.Now,
 	})
-	p.Logger.Info("ingest port opened", "addr", listener.Addr().String())
+	p.Logger.Info("ingest port open", "addr", listener.Addr().String())
 	p.Health.Add("queue", conn.Topology.Healthy)
 	p.Go("token cache", cache.Run)
 	p.Go("publisher", publisher.Run)
