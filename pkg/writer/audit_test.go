@@ -39,7 +39,7 @@ func (b *bench) auditor(t *testing.T) *Writer {
 	w.auditConfirm = time.Millisecond
 	stop := b.run(t, w.Run)
 	b.publish(t, "a", 30)
-	b.settled(t)
+	b.waitStored(t)
 	stop()
 	return w
 }
@@ -114,7 +114,7 @@ func TestAuditRaisesNoAlarmForADeletedProject(t *testing.T) {
 	checkAudit(t, w, 0, 0, 0, "passed")
 }
 
-// The statement that operators are told to run.
+// The runbook's statement works as it is printed.
 func TestStatementOfTheRunbookRemovesDoubledRows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -150,7 +150,7 @@ func TestLagIsRecordedInMessagesRecordsAndSeconds(t *testing.T) {
 	w := b.writer(t, quick(), b.client)
 	stop := b.run(t, w.Run)
 	b.publish(t, "a", 30)
-	b.settled(t)
+	b.waitStored(t)
 	stop()
 	b.publish(t, "b", 1)
 	b.publish(t, "c", 1)

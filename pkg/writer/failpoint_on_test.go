@@ -11,17 +11,18 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/logboom/logboom/pkg/ledger"
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// Where the process of TestProcessOfAWriter finds its engines.
+// Environment variables with the engines of the process of TestProcessOfAWriter.
 const (
 	queueVariable      = "LOGBOOM_TEST_QUEUE"
 	clickhouseVariable = "LOGBOOM_TEST_CLICKHOUSE"
 )
 
-// TestProcessOfAWriter is a writer in a process of its own, to be killed by its
-// failpoint. Where it is not told its engines there is nothing to do.
+// TestProcessOfAWriter runs a writer in a process of its own, which its failpoint
+// kills. Without the environment variables it does nothing.
 func TestProcessOfAWriter(t *testing.T) {
 	if os.Getenv(queueVariable) == "" {
 		return
@@ -32,7 +33,7 @@ func TestProcessOfAWriter(t *testing.T) {
 	t.Error(b.writer(t, cfg, b.client).Run(t.Context()), "it was not killed")
 }
 
-// inherited is the engines that a process of these tests was told of.
+// inherited returns the engines in the environment variables.
 func inherited(t *testing.T) *bench {
 	t.Helper()
 	nc, js, err := stream.Connect(t.Context(), os.Getenv(queueVariable), stream.ConnectConfig{Name: "killed"})
@@ -44,13 +45,16 @@ func inherited(t *testing.T) *bench {
 	if b.topology, err = stream.Open(t.Context(), js, stream.Config{}); err != nil {
 		t.Fatal(err)
 	}
+	if b.ledger, err = ledger.Open(t.Context(), js, 1, nil); err != nil {
+		t.Fatal(err)
+	}
 	if b.client, err = openClickHouse(os.Getenv(clickhouseVariable)); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// kill -9 at each point of a batch's way, and then another process takes over.
+// SIGKILL at each point of a batch's path, and then another process takes over.
 func TestRowsAreStoredOnceAfterAKillAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	for _, at := range []point{pointTakeOver, pointBeforeIntent, pointAfterIntent, pointAfterInsert, pointBeforeCommit, pointAfterCommit} {
@@ -69,15 +73,15 @@ func TestRowsAreStoredOnceAfterAKillAtEveryFailpoint(t *testing.T) {
 				t.Fatalf("the process ended with %v: %s", err, output)
 			}
 			cfg := quick()
-			cfg.Member = "killed" // so that its lease need not lapse
+			cfg.Member = "killed" // so that it need not wait until the lease expires
 			b.run(t, b.writer(t, cfg, b.client).Run)
-			b.settled(t)
+			b.waitStored(t)
 			checkOnce(t, b.lines(t), 600)
 		})
 	}
 }
 
-func TestWriterGoesOnAfterEveryFailpoint(t *testing.T) {
+func TestWriterContinuesAfterEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	for _, at := range []point{pointTakeOver, pointBeforeIntent, pointAfterIntent, pointAfterInsert, pointBeforeCommit, pointAfterCommit} {
 		t.Run(string(at), func(t *testing.T) {
@@ -89,7 +93,7 @@ func TestWriterGoesOnAfterEveryFailpoint(t *testing.T) {
 			for i := range 5 {
 				b.publish(t, fmt.Sprint(i), 60)
 			}
-			b.settled(t)
+			b.waitStored(t)
 			checkOnce(t, b.lines(t), 300)
 		})
 	}
@@ -108,7 +112,7 @@ func TestFailpointHappensOnceAtItsTime(t *testing.T) {
 	}
 }
 
-func TestFailpointThatCannotBeReadFailsEverywhere(t *testing.T) {
+func TestMalformedFailpointFailsEverywhere(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"x", "after-insert:error", "after-insert:pray:1", "nowhere:kill:1", "after-insert:kill:0"} {
 		if err := parseFailpoint(text).hit(pointTakeOver); err == nil || !strings.Contains(err.Error(), failpointVariable) {

@@ -46,15 +46,15 @@ func (b *bench) execute(t *testing.T, statement string) {
 	}
 }
 
-// once is true the first time.
+// once returns a function that returns true the first time.
 func once() func() bool {
 	var done atomic.Bool
 	return func() bool { return done.CompareAndSwap(false, true) }
 }
 
-// answersOnceTooLate is ClickHouse that stores a batch and whose answer to it is
-// lost; what happens meanwhile happens once.
-func (b *bench) answersOnceTooLate(meanwhile func()) *faulty {
+// losesOneAnswer returns a ClickHouse that stores a batch and then calls meanwhile
+// and loses its answer, once.
+func (b *bench) losesOneAnswer(meanwhile func()) *faulty {
 	first := once()
 	return &faulty{Sink: b.client, after: func() error {
 		if !first() {
@@ -65,22 +65,22 @@ func (b *bench) answersOnceTooLate(meanwhile func()) *faulty {
 	}}
 }
 
-// What a crash between the token's log and the part's rename leaves: the token
-// is known, the rows are gone, and a retry with the token is answered with ok.
+// A crash between the token's log and the part's rename leaves a known token without
+// rows: a retry with the token is acknowledged and stores nothing.
 func TestRowsLostUnderAKnownTokenAreStoredUnderAnother(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	sink := b.answersOnceTooLate(func() { b.execute(t, "DELETE FROM logs WHERE 1") })
+	sink := b.losesOneAnswer(func() { b.execute(t, "DELETE FROM logs WHERE 1") })
 	b.publish(t, "a", 40)
 	b.run(t, b.writer(t, quick(), sink).Run)
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), 40)
 }
 
 func TestPartOfAnInsertStopsTheStreamUntilItIsRemoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	sink := b.answersOnceTooLate(func() { b.execute(t, "DELETE FROM logs WHERE _idx >= 10") })
+	sink := b.losesOneAnswer(func() { b.execute(t, "DELETE FROM logs WHERE _idx >= 10") })
 	b.publish(t, "a", 40)
 	w := b.writer(t, quick(), sink)
 	stop := b.run(t, w.Run)
@@ -88,15 +88,15 @@ func TestPartOfAnInsertStopsTheStreamUntilItIsRemoved(t *testing.T) {
 	stop()
 	_, remedy, _ := strings.Cut(alarm, "DELETE")
 	remedy, _, _ = strings.Cut(remedy, ";")
-	b.execute(t, "DELETE"+remedy) // as the alarm says
+	b.execute(t, "DELETE"+remedy) // as the error says
 	b.run(t, b.writer(t, quick(), b.client).Run)
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), 40)
 }
 
-// alarm waits until the writer is unready for a reason of these words, and is
-// that reason. It may be unready for another one before, such as an answer of
-// the queue that took too long.
+// alarm waits until the writer is not ready because of an error with these words,
+// and returns the error. Another error may come before, such as a slow answer of
+// the queue.
 func (b *bench) alarm(t *testing.T, w *Writer, words ...string) string {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
@@ -105,7 +105,7 @@ func (b *bench) alarm(t *testing.T, w *Writer, words ...string) string {
 			return err.Error()
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the writer is ready, or for another reason than %q not: %v", words, err)
+			t.Fatalf("the writer's error does not have %q: %v", words, err)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestRefusedMessageBecomesADeadLetterAndNeighboursAreStored(t *testing.T) {
 	const poison = 1 << 3
 	sink := poisoned{Sink: b.client, rows: poison}
 	b.run(t, b.writer(t, quick(), sink).Run)
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), 63-poison)
 	letters := answered(t, func() ([]stream.Delivery, error) { return b.topology.ReadRange(t.Context(), stream.DeadStream, 1, 1) })
 	if letters[0].Subject != "dead.LOGS_0.incorrect_data.4" {
@@ -138,7 +138,7 @@ func TestRefusedMessageBecomesADeadLetterAndNeighboursAreStored(t *testing.T) {
 	}
 }
 
-// poisoned refuses blocks that hold the message with so many rows.
+// poisoned refuses blocks with the message of so many rows.
 type poisoned struct {
 	Sink
 	rows int
@@ -151,8 +151,8 @@ func (p poisoned) InsertLogs(ctx context.Context, token string, block *clickhous
 	return p.Sink.InsertLogs(ctx, token, block)
 }
 
-// shifted has the messages from one on on the next day, and those before all on
-// one day, whenever the test runs.
+// shifted moves messages from one on to the next day, and those before it to one
+// day, at whatever time the test runs.
 type shifted struct {
 	Queue
 	noon time.Time
@@ -195,9 +195,9 @@ func (s shiftedSource) Next(ctx context.Context) (stream.Delivery, error) {
 	return s.move(d), err
 }
 
-// A batch over midnight: each partition is stored once, whatever the tries
-// before have left of them.
-func TestPartitionThatIsMissingIsStoredAlone(t *testing.T) {
+// A batch over midnight: each partition is stored once, whatever earlier attempts
+// have stored.
+func TestOnlyTheMissingPartitionIsInserted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for i := range 4 {
@@ -222,14 +222,14 @@ func TestPartitionThatIsMissingIsStoredAlone(t *testing.T) {
 		return shiftedSource{s, night}, err
 	}
 	b.run(t, w.Run)
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), 40)
 	if tries.Load() != 4 {
 		t.Errorf("%d inserts, want one of the first day and three of the second", tries.Load())
 	}
 }
 
-func TestQueueThatGrewAgainAfterItWasLostStopsTheStream(t *testing.T) {
+func TestQueueThatGrewAgainAfterALossStopsTheStream(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for i := range 3 {
@@ -250,9 +250,9 @@ func TestQueueThatGrewAgainAfterItWasLostStopsTheStream(t *testing.T) {
 	}
 }
 
-// The rest of the remedy for a lost queue: the sequences go on, none is used
+// The end of the remedy for a lost queue: the sequences continue, and none is used
 // again.
-func TestStreamMovedOnByHandGoesOn(t *testing.T) {
+func TestStreamWithRaisedSequencesIsStored(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	position, err := b.ledger.TakeOver(t.Context(), "w.LOGS_0")
@@ -266,7 +266,7 @@ func TestStreamMovedOnByHandGoesOn(t *testing.T) {
 	b.purge(t, jetstream.WithPurgeSequence(11))
 	b.publish(t, "after", 5)
 	b.run(t, b.writer(t, quick(), b.client).Run)
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), 5)
 }
 
@@ -292,14 +292,14 @@ func TestCountsOfRefusedRecordsBecomeUsage(t *testing.T) {
 	drops.AppendDrop(&record.Drop{Time: time.Now().UnixNano(), Reason: "daily_records", Records: 700, Bytes: 9000})
 	b.put(t, record.KindLog, record.AppendBatch(nil, &drops), 1)
 	b.run(t, b.writer(t, quick(), b.client).Run)
-	b.settled(t)
+	b.waitStored(t)
 	hours, err := b.client.Usage(t.Context(), "shop~00000000", time.Time{}, time.Time{})
 	if err != nil || len(hours) != 1 || hours[0].Measure != "dropped" || hours[0].Reason != "daily_records" || hours[0].Records != 700 || hours[0].Bytes != 9000 {
 		t.Fatalf("usage is %+v, %v", hours, err)
 	}
 }
 
-func TestClickHouseThatRefusesForNowIsWaitedFor(t *testing.T) {
+func TestTransientRefusalsAreRetried(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	codes := []int32{252, 242, 243, 241, 202, 159, 319, 216, 210}
@@ -312,11 +312,11 @@ func TestClickHouseThatRefusesForNowIsWaitedFor(t *testing.T) {
 	}}
 	b.publish(t, "a", 10)
 	b.run(t, b.writer(t, quick(), sink).Run)
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), 10)
 }
 
-// An intent of before the rows were recorded in it has the cut and the hash.
+// An intent of an old version has only the range and the hash.
 func TestIntentWithoutItsRowsIsFinished(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -330,11 +330,11 @@ func TestIntentWithoutItsRowsIsFinished(t *testing.T) {
 	}
 	b.intend(t, ledger.Intent{From: 1, To: 2, Hash: hex.EncodeToString(digest.Sum(nil)[:8])})
 	b.run(t, b.writer(t, quick(), b.client).Run)
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), 30)
 }
 
-// intend leaves an intent in the ledger, as a writer that died.
+// intend leaves an intent in the ledger, as a writer that died does.
 func (b *bench) intend(t *testing.T, in ledger.Intent) {
 	t.Helper()
 	position, err := b.ledger.TakeOver(t.Context(), "w.LOGS_0")

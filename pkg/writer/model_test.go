@@ -16,11 +16,11 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// mostSteps bounds a run after its tape has ended: then nothing fails any more,
-// and who is not done after so many calls never will be.
-const mostSteps = 2000
+// maxSteps bounds a run after the end of its tape: nothing fails any more then, and
+// a process that is not done after so many calls never will be.
+const maxSteps = 2000
 
-// play runs the plot with processes of a kind and is what is wrong in the end.
+// play runs the plot with processes of a kind and returns what is wrong at the end.
 func play(t *testing.T, p plot, run func(context.Context, *process) error) (verdict error) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
@@ -38,7 +38,7 @@ func play(t *testing.T, p plot, run func(context.Context, *process) error) (verd
 	return verdict
 }
 
-// perform follows the tape and then lets everything come to its end.
+// perform follows the tape and then lets everything finish.
 func (w *world) perform(run func(context.Context, *process) error) error {
 	for len(w.tape) > 0 {
 		w.step(run)
@@ -46,9 +46,9 @@ func (w *world) perform(run func(context.Context, *process) error) error {
 	for step := 0; ; step++ {
 		calls := w.waiting()
 		switch {
-		case w.alarm() != nil || len(w.late) == 0 && len(w.rest()) == 0 && w.position.Intent == nil:
+		case w.stopped() != nil || len(w.late) == 0 && len(w.rest()) == 0 && w.position.Intent == nil:
 			return nil
-		case step > mostSteps:
+		case step > maxSteps:
 			return fmt.Errorf("not done after %d calls: %+v", step, w.position)
 		case len(calls) > 0:
 			w.grant(calls[0], none)
@@ -62,12 +62,12 @@ func (w *world) perform(run func(context.Context, *process) error) error {
 	}
 }
 
-// rest is the messages that are not committed.
+// rest returns the messages that are not committed.
 func (w *world) rest() []struct{} {
 	return make([]struct{}, uint64(w.messages)-w.position.Committed)
 }
 
-// step is one thing that happens by chance.
+// step makes one random thing happen.
 func (w *world) step(run func(context.Context, *process) error) {
 	calls, verb := w.waiting(), w.draw()%24
 	alive := w.alive()
@@ -96,7 +96,7 @@ func (w *world) draw() int {
 	return int(b)
 }
 
-// fault is none two times of three.
+// fault returns none two times out of three.
 func (w *world) fault() fault {
 	if f := fault(w.draw() % (3 * int(faults))); f < faults {
 		return f
@@ -110,26 +110,26 @@ func (w *world) arrive(i int) {
 	happen()
 }
 
-// alarm is why a writer has stopped the stream.
-func (w *world) alarm() error {
+// stopped returns why a writer has stopped the stream.
+func (w *world) stopped() error {
 	for _, p := range w.processes {
-		if err := p.alarm(); err != nil {
+		if err := p.stopped(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// check is the oracle: every accepted row is there exactly once, or among the
-// dead letters where it must be; the stream is stopped only where a part of an
-// insert was stored.
+// check is the oracle: every accepted row is stored exactly once, or is a dead
+// letter where it must be; the stream is stopped only if a part of an insert was
+// stored.
 func (w *world) check() error {
 	if w.broken != nil {
 		return w.broken
 	}
-	if alarm := w.alarm(); alarm != nil {
+	if stopped := w.stopped(); stopped != nil {
 		if !w.torn {
-			return fmt.Errorf("stopped without need: %w", alarm)
+			return fmt.Errorf("stopped without need: %w", stopped)
 		}
 		return w.checkRows(false)
 	}
@@ -179,8 +179,8 @@ func (w *world) checkUsage() error {
 	return nil
 }
 
-// drawPlot draws a run. Bad messages, parts of inserts and passed retentions
-// are rare, or hardly a run would be without.
+// drawPlot draws a run. Bad messages, parts of inserts and passed retentions are
+// rare; otherwise hardly any run would be without them.
 func drawPlot(rt *rapid.T) plot {
 	length := rapid.SampledFrom([]int{0, 30, 100, 300}).Draw(rt, "length")
 	p := plot{
@@ -209,7 +209,7 @@ func TestWriterStoresEveryRowOnceWhateverFails(t *testing.T) {
 	})
 }
 
-// The same runs must catch writers that are known to be bad, or the model is
+// The same runs must catch writers that are known to be bad; otherwise the model is
 // blind.
 func TestModelCatchesBadWriters(t *testing.T) {
 	t.Parallel()
@@ -238,19 +238,19 @@ func TestModelCatchesBadWriters(t *testing.T) {
 	}
 }
 
-// naiveWriter stores what comes and then says that it did, without an intent.
+// naiveWriter inserts and then commits, without an intent.
 func naiveWriter(ctx context.Context, p *process) error {
 	return badWriter(ctx, p, func(position ledger.Position, in ledger.Intent) (string, error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		token := fmt.Sprintf("%d-%d-%d-%d", p.id, position.Epoch, in.From, len(p.tape)) // one a try
+		token := fmt.Sprintf("%d-%d-%d-%d", p.id, position.Epoch, in.From, len(p.tape)) // a new one for each attempt
 		p.intents[token] = true
 		return token, nil
 	})
 }
 
-// tokenWriter announces its cuts and trusts the token alone: it inserts with
-// the same one until ClickHouse says ok.
+// tokenWriter writes intents and trusts the token alone: it inserts with the same
+// token until ClickHouse acknowledges.
 func tokenWriter(ctx context.Context, p *process) error {
 	return badWriter(ctx, p, func(_ ledger.Position, in ledger.Intent) (string, error) { return tokenOf("LOGS_0", &in), nil })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// message is one with a section for each retention, of so many rows each.
+// message returns a message with a section of so many rows for each retention.
 func message(seq uint64, at time.Time, rows int, data string, retentions ...uint16) stream.Delivery {
 	d := stream.Delivery{Stream: "LOGS_0", Seq: seq, Time: at}
 	for _, days := range retentions {
@@ -68,7 +68,7 @@ func TestRowsOfTwoDaysAreTwoPartsAndTheirMemoryIsKept(t *testing.T) {
 	}
 }
 
-// BenchmarkRows is a batch's way from messages to blocks, without the insert.
+// BenchmarkRows makes blocks from messages, without the insert.
 func BenchmarkRows(b *testing.B) {
 	for _, records := range []int{1, 100, 10_000} {
 		for _, bytes := range []int{100, 1000} {

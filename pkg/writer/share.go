@@ -30,7 +30,7 @@ func newShard(w *Writer, number int) *shard {
 	return s
 }
 
-// share works this writer's share of the shards until ctx ends.
+// share stores this writer's share of the shards until ctx ends.
 func (w *Writer) share(ctx context.Context) error {
 	shards := map[string]*shard{}
 	names := make([]string, len(w.shards))
@@ -66,7 +66,8 @@ func isLost(ctx context.Context) bool {
 	return errors.Is(cause, ledger.ErrFenced) || errors.Is(cause, lease.ErrLost)
 }
 
-// setHeld keeps the list of streams that are worked here, for tidy and audit.
+// setHeld updates the list of the streams that this writer stores, which purge and
+// audit read.
 func (w *Writer) setHeld(s *shard, held bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,15 +17,15 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// worked is how many shards the writer works.
+// worked returns how many shards the writer holds.
 func (w *Writer) worked() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.workers) / 2
 }
 
-// shared waits until the writers work so many shards each, in any order, and
-// tells how long it took.
+// shared waits until the writers hold so many shards each, in any order, and
+// returns how long it took.
 func (b *bench) shared(t *testing.T, want []int, writers ...*Writer) time.Duration {
 	t.Helper()
 	for began := time.Now(); ; {
@@ -38,13 +38,13 @@ func (b *bench) shared(t *testing.T, want []int, writers ...*Writer) time.Durati
 			return time.Since(began)
 		}
 		if time.Since(began) > patience {
-			t.Fatalf("the shards are worked %v, want %v", have, want)
+			t.Fatalf("the writers hold %v shards, want %v", have, want)
 		}
 		<-time.After(10 * time.Millisecond)
 	}
 }
 
-// flood publishes until it is stopped, and then tells how many rows it were.
+// flood publishes until it is stopped. stop returns the number of rows.
 func (b *bench) flood(t *testing.T) (stop func() int) {
 	t.Helper()
 	sum := 0
@@ -61,9 +61,8 @@ func (b *bench) flood(t *testing.T) (stop func() int) {
 	return func() int { stopped(); return sum }
 }
 
-// The figures of a real beat: what an operator sees who adds a writer, stops
-// one or loses one, with rows flowing all the time. A quiet machine takes 1 to
-// 8 s for each; a busy one stands still for longer than that by itself.
+// With the default beat: what an operator sees when a writer is added, stopped or
+// lost while rows are sent. On an idle machine each takes 1 to 8 s.
 func TestWritersShareTheShardsAndStoreEveryRowOnce(t *testing.T) {
 	t.Parallel()
 	b := newBenchOf(t, 4)
@@ -85,7 +84,7 @@ func TestWritersShareTheShardsAndStoreEveryRowOnce(t *testing.T) {
 	kill()
 	lost := b.shared(t, []int{4}, first)
 	rows := stop()
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), rows)
 	t.Logf("alone %s, added %s, stopped %s, lost %s, %d rows", alone, added, stopped, lost, rows)
 	for what, took := range map[string]time.Duration{"alone": alone, "added": added, "stopped": stopped, "lost": lost} {
@@ -95,7 +94,7 @@ func TestWritersShareTheShardsAndStoreEveryRowOnce(t *testing.T) {
 	}
 }
 
-// mortal are leases of a writer that dies without a word.
+// mortal is the leases of a writer that dies without releasing them.
 type mortal struct {
 	lease.Leases
 	dead atomic.Bool
@@ -115,12 +114,12 @@ func (m *mortal) Leave(ctx context.Context) error {
 	return m.Leases.Leave(ctx)
 }
 
-// paused holds a writer's insert and its beats until it is let go.
+// paused blocks a writer's insert and its beats until let is closed.
 type paused struct {
 	Sink
 	lease.Leases
 	reached chan struct{} // one: the insert is there
-	let     chan struct{} // closed to go on
+	let     chan struct{} // closed to continue
 }
 
 func (p *paused) InsertLogs(ctx context.Context, token string, block *clickhouse.LogBlock) error {
@@ -140,7 +139,7 @@ func (p *paused) Beat(ctx context.Context) (lease.View, error) {
 	return p.Leases.Beat(ctx)
 }
 
-func TestPausedWriterThatWakesLateDoesNoHarm(t *testing.T) {
+func TestPausedWriterThatContinuesLateDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	first := b.writer(t, quick(), b.client)
@@ -163,16 +162,16 @@ func TestPausedWriterThatWakesLateDoesNoHarm(t *testing.T) {
 	for i := range 5 {
 		b.publish(t, fmt.Sprint("b", i), 20)
 	}
-	b.settled(t)
+	b.waitStored(t)
 	wake()
 	b.shared(t, []int{0, 1}, first, second)
 	b.publish(t, "c", 20)
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), 7*20)
 }
 
-// Two of one name have each other's leases: only the ledger is between them,
-// and each throws the other out again and again.
+// Two writers with one name share their leases: only the ledger separates them, and
+// each fences the other again and again.
 func TestLedgerAloneKeepsTwoWritersApart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -181,14 +180,14 @@ func TestLedgerAloneKeepsTwoWritersApart(t *testing.T) {
 	stop := b.flood(t)
 	b.run(t, b.writer(t, cfg, b.client).Run)
 	other := b.run(t, b.writer(t, cfg, b.client).Run)
-	<-time.After(3 * time.Second) // of their fight
+	<-time.After(3 * time.Second) // while they fence each other
 	other()
 	rows := stop()
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), rows)
 }
 
-// unreadable are leases whose bucket may be away.
+// unreadable is leases whose bucket may not answer.
 type unreadable struct {
 	lease.Leases
 	fail atomic.Bool
@@ -196,12 +195,12 @@ type unreadable struct {
 
 func (u *unreadable) Beat(ctx context.Context) (lease.View, error) {
 	if u.fail.Load() {
-		return lease.View{}, errors.New("nobody answers")
+		return lease.View{}, errors.New("no answer")
 	}
 	return u.Leases.Beat(ctx)
 }
 
-func TestLeasesThatCannotBeReadStopNobody(t *testing.T) {
+func TestLeasesThatCannotBeReadStopNoWriter(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	w := b.writer(t, quick(), b.client)
@@ -211,7 +210,7 @@ func TestLeasesThatCannotBeReadStopNobody(t *testing.T) {
 	b.publish(t, "a", 5)
 	b.stored(t, 5)
 	broken.fail.Store(true)
-	b.alarm(t, w, "nobody answers")
+	b.alarm(t, w, "no answer")
 	b.publish(t, "b", 5)
 	checkOnce(t, b.stored(t, 10), 10)
 }

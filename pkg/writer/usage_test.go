@@ -39,7 +39,7 @@ func usageOf(project string, hour int64, records uint64) usage {
 	return usage{key: t}
 }
 
-// stored adds a batch's usage to the sums and tells the records of its rows.
+// stored adds a batch's usage to the sums and describes the rows.
 func stored(t *testing.T, s *sums, table *book, to uint64, added usage) (text string) {
 	t.Helper()
 	if err := s.load(t.Context(), table, "LOGS_0", added); err != nil {
@@ -51,7 +51,7 @@ func stored(t *testing.T, s *sums, table *book, to uint64, added usage) (text st
 	return strings.TrimSpace(text)
 }
 
-func TestUsageGoesOnFromWhatTheTableHas(t *testing.T) {
+func TestUsageContinuesFromTheTable(t *testing.T) {
 	t.Parallel()
 	hour := time.Unix(7200, 0).UTC()
 	table := &book{rows: []clickhouse.UsageRow{{Project: "a", Hour: hour, Measure: "logs", Records: 5, Bytes: 50, Stream: "LOGS_0", Seq: 9}}}
@@ -74,7 +74,7 @@ func TestUsageGoesOnFromWhatTheTableHas(t *testing.T) {
 		}
 	}
 	if table.asked != 2 {
-		t.Errorf("the table was asked %d times for two hours", table.asked)
+		t.Errorf("the table was read %d times for two hours", table.asked)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestUsageThatCannotBeReadIsNotGuessed(t *testing.T) {
 	}
 }
 
-func TestUsageOfHoursThatAreOverIsForgotten(t *testing.T) {
+func TestOldHoursOfUsageAreForgotten(t *testing.T) {
 	t.Parallel()
 	known, table := newSums(time.Unix(3600, 0)), &book{}
 	for h := range int64(100) {
@@ -97,11 +97,11 @@ func TestUsageOfHoursThatAreOverIsForgotten(t *testing.T) {
 		t.Errorf("%d hours are kept", len(known.hours))
 	}
 	if table.asked != 2 {
-		t.Errorf("the table was asked of %d hours, all but two of which began after the stream was taken over", table.asked)
+		t.Errorf("the table was read for %d hours, all but two of which began after the stream was taken over", table.asked)
 	}
 	stored(t, &known, table, 101, usageOf("a", 3600*50, 1))
 	if table.asked != 3 {
-		t.Errorf("an hour that was forgotten was not looked up again")
+		t.Errorf("an hour that was forgotten was not read again")
 	}
 }
 
@@ -123,8 +123,8 @@ func TestUsageOfADeadLetterIsOneRowByReason(t *testing.T) {
 	}
 }
 
-// The table has one row for a project's hour and stream, however many batches
-// and writers there were.
+// The table has one row per project, hour and stream, however many batches and
+// writers there were.
 func TestUsageOfManyBatchesIsOneRow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -132,14 +132,14 @@ func TestUsageOfManyBatchesIsOneRow(t *testing.T) {
 		stop := b.run(t, b.writer(t, quick(), b.client).Run)
 		for i := range 3 {
 			b.publish(t, fmt.Sprint(writers, i), 10)
-			b.settled(t)
+			b.waitStored(t)
 		}
 		stop()
 	}
 	b.execute(t, "OPTIMIZE TABLE usage FINAL")
 	at := time.Now()
 	var rows []clickhouse.UsageRow
-	for _, hour := range []time.Time{at.Add(-time.Hour), at} { // should it have turned meanwhile
+	for _, hour := range []time.Time{at.Add(-time.Hour), at} { // the hour may have changed meanwhile
 		found, err := b.client.UsageOf(t.Context(), "LOGS_0", hour)
 		if err != nil {
 			t.Fatal(err)

@@ -13,18 +13,18 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); <-time.After(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("in vain waited for: ", what)
+			t.Fatal("waited too long for: ", what)
 		}
 	}
 }
 
-// told waits for a signal.
-func told(t *testing.T, what string, signal <-chan struct{}) {
+// wait waits for a signal.
+func wait(t *testing.T, what string, signal <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-signal:
 	case <-time.After(patience):
-		t.Fatal("in vain waited for: ", what)
+		t.Fatal("waited too long for: ", what)
 	}
 }
 

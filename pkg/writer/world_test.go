@@ -21,25 +21,25 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// plot says what a model run is about; chance is the tape.
+// plot is what a model run consists of; the tape holds its random choices.
 type plot struct {
 	messages    int    // 1 to 9
-	midnight    int    // the messages after this one are of the next day
-	undecodable uint16 // bit i: message i+1 is no batch of records
+	midnight    int    // the messages after this one have the next day
+	undecodable uint16 // bit i: message i+1 is not a batch of records
 	poison      uint16 // bit i: ClickHouse refuses the rows of message i+1
-	limits      []int  // rows of a batch, for one process after the other
+	limits      []int  // rows per batch, for one process after the other
 	partial     bool   // a part of an insert may be stored
 	expired     bool   // the rows' retention has passed, and a merge may take them
-	tape        []byte // every choice, in order; when it ends all goes well
+	tape        []byte // every choice, in order; after its end nothing fails
 }
 
-// world is the queue, the ledger and ClickHouse of a model run. Processes block
-// in their calls to it, and one goroutine grants one call at a time, with or
-// without a fault: so it chooses who is slow, who is paused and who dies, and
-// when. All of it runs in a bubble of testing/synctest, on a clock of its own.
+// world is the queue, the ledger and ClickHouse of a model run. Processes block in
+// their calls to it, and one goroutine grants one call at a time, with or without
+// a fault: so it chooses which process is slow, is paused or dies, and when.
+// Everything runs in a bubble of testing/synctest, with its own clock.
 //
-// A message's number of rows is a power of two of its own, so that the number
-// of rows of a block names the messages in it.
+// Each message has a different power of two of rows, so that the number of rows of
+// a block identifies the messages in it.
 type world struct {
 	plot
 	begin     time.Time
@@ -48,9 +48,9 @@ type world struct {
 	mu      sync.Mutex
 	pending []*call
 
-	// What follows belongs to the goroutine that grants.
+	// The fields below belong to the goroutine that grants.
 	position ledger.Position
-	intents  map[string]bool // every token that an intent ever allowed
+	intents  map[string]bool // every token that an intent has allowed
 	tokens   map[string]bool // logged by ClickHouse, with the partition
 	rows     map[uint64]int  // stored, by message
 	usage    map[string]clickhouse.UsageRow
@@ -60,14 +60,14 @@ type world struct {
 	torn     bool  // a part of an insert was stored
 }
 
-// process is one writer, or one of the bad writers that must be caught.
+// process is one writer, or a bad writer that must be caught.
 type process struct {
 	*world
-	id     int
-	dead   bool // guarded by world.mu
-	cancel context.CancelFunc
-	done   chan struct{}
-	alarm  func() error
+	id      int
+	dead    bool // guarded by world.mu
+	cancel  context.CancelFunc
+	done    chan struct{}
+	stopped func() error
 }
 
 type call struct {
@@ -82,12 +82,12 @@ type fault int
 
 const (
 	none       fault = iota
-	failsFirst       // nothing happens, and an error is answered
-	answerLost       // it happens, and an error is answered
-	tornToken        // of an insert: the token is logged, the part is lost, an error is answered
-	arrives          // of an insert: an error is answered, and it happens later
+	failsFirst       // nothing happens, and the call fails
+	answerLost       // it happens, and the call fails
+	tornToken        // of an insert: the token is logged, the part is lost, the call fails
+	arrives          // of an insert: the call fails, and it happens later
 	refusal          // of an insert: too many parts
-	half             // of an insert: a part of the rows is stored, an error is answered
+	half             // of an insert: a part of the rows is stored, the call fails
 	diesBefore
 	diesAfter
 	faults
@@ -137,7 +137,7 @@ func (w *world) message(seq uint64) stream.Delivery {
 	return d
 }
 
-// The way of a call.
+// How a call happens.
 
 func (p *process) do(ctx context.Context, kind string, apply func(fault) error) error {
 	c := &call{process: p, kind: kind, apply: apply, reply: make(chan error, 1)}
@@ -163,7 +163,7 @@ func (w *world) forget(c *call) {
 	w.pending = slices.DeleteFunc(w.pending, func(other *call) bool { return other == c })
 }
 
-// grant lets a call happen, with a fault.
+// grant makes a call happen, with a fault.
 func (w *world) grant(c *call, f fault) {
 	w.forget(c)
 	switch f {
@@ -178,7 +178,7 @@ func (w *world) grant(c *call, f fault) {
 	c.reply <- c.apply(f)
 }
 
-// kill ends a process as kill -9 does: nothing of it happens any more.
+// kill ends a process as kill -9 does: nothing more of it happens.
 func (w *world) kill(p *process) {
 	w.mu.Lock()
 	p.dead = true
@@ -192,7 +192,7 @@ func (w *world) kill(p *process) {
 	p.cancel()
 }
 
-// waiting is the calls to grant, in an order that chance has no part in.
+// waiting returns the calls to grant, in a deterministic order.
 func (w *world) waiting() []*call {
 	synctest.Wait()
 	w.mu.Lock()
@@ -216,15 +216,15 @@ func (w *world) alive() []*process {
 // start starts a process; run is what it does until its context ends.
 func (w *world) start(run func(context.Context, *process) error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{world: w, id: len(w.processes), cancel: cancel, done: make(chan struct{}), alarm: func() error { return nil }}
+	p := &process{world: w, id: len(w.processes), cancel: cancel, done: make(chan struct{}), stopped: func() error { return nil }}
 	w.processes = append(w.processes, p)
 	go func() {
 		defer close(p.done)
-		_ = run(ctx, p) // a process may fail; the world is what is judged
+		_ = run(ctx, p) // a process may fail; the test checks the world
 	}()
 }
 
-// goodWriter is the real thing over the fakes.
+// goodWriter runs the real writer with the fakes.
 func goodWriter(ctx context.Context, p *process) error {
 	cfg := DefaultConfig()
 	cfg.Batch.Rows = p.limits[p.id%len(p.limits)]
@@ -233,7 +233,7 @@ func goodWriter(ctx context.Context, p *process) error {
 	})
 	worker := writer.shards[0].workers[0]
 	worker.open = func(_ context.Context, from uint64) (source, error) { return &fakeSource{p, from}, nil }
-	p.alarm = func() error {
+	p.stopped = func() error {
 		writer.mu.Lock()
 		defer writer.mu.Unlock()
 		if stopped, ok := errors.AsType[*stoppedError](writer.troubles["LOGS_0"]); ok {
@@ -292,10 +292,10 @@ func (q fakeQueue) ReadRange(ctx context.Context, _ string, from, to uint64) (de
 }
 
 func (q fakeQueue) PublishDeadLetter(ctx context.Context, letter stream.DeadLetter) error {
-	return q.do(ctx, "bury", plain(func() { q.world.dead[letter.Seq] = 1 })) // the same letter is kept once
+	return q.do(ctx, "bury", plain(func() { q.world.dead[letter.Seq] = 1 })) // the same letter is stored once
 }
 
-// plain is a call that may fail before or after it happened.
+// plain returns a call that may fail before or after it happens.
 func plain(happen func()) func(fault) error {
 	return func(f fault) error {
 		if f == failsFirst {
@@ -365,7 +365,7 @@ func copied(p ledger.Position) ledger.Position {
 	return p
 }
 
-// fakeSink is ClickHouse: tokens by partition, logged before the part is there.
+// fakeSink is ClickHouse: tokens per partition, logged before the part is there.
 type fakeSink struct{ *process }
 
 func (s fakeSink) InsertLogs(ctx context.Context, token string, block *clickhouse.LogBlock) error {
@@ -378,7 +378,7 @@ func (s fakeSink) InsertLogs(ctx context.Context, token string, block *clickhous
 	})
 }
 
-// insert stores the messages that make so many rows.
+// insert stores the messages whose rows are n together.
 func (w *world) insert(f fault, token string, n int) error {
 	if bits.TrailingZeros16(w.poison)&15 < 16 && n&int(w.poison) != 0 {
 		return &ch.Exception{Code: 117, Message: "incorrect data"}

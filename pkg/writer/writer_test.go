@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
-// bench is a queue and a ClickHouse of the test's own, both real.
+// bench is a real queue and a real ClickHouse for one test.
 type bench struct {
 	topology  *stream.Topology
 	ledger    *ledger.Ledger
@@ -80,12 +80,12 @@ func newBenchOf(t *testing.T, shards int) *bench {
 	return b
 }
 
-// openClickHouse is a client that waits for an engine on a busy machine.
+// openClickHouse returns a client that waits for an engine on a busy machine.
 func openClickHouse(url string) (*clickhouse.Client, error) {
 	return clickhouse.Open(clickhouse.Config{URL: url, DialTimeout: patience, ReadTimeout: patience, InsertTimeout: patience})
 }
 
-// run runs a part until the test ends or stop is called.
+// run runs a function until the test ends or stop is called.
 func (b *bench) run(t *testing.T, part func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -106,7 +106,7 @@ func (b *bench) run(t *testing.T, part func(context.Context) error) (stop func()
 	return stop
 }
 
-// quick flushes small batches soon, so that a test sees several of them.
+// quick returns a configuration with small batches, so that a test has several.
 func quick() Config {
 	cfg := DefaultConfig()
 	cfg.Batch.Rows, cfg.Batch.Age, cfg.Beat = 100, 50*time.Millisecond, 100*time.Millisecond
@@ -124,7 +124,7 @@ func (b *bench) writer(t *testing.T, cfg Config, sink Sink) *Writer {
 	})
 }
 
-// publish puts a message of so many logs on the queue.
+// publish publishes a message with so many logs.
 func (b *bench) publish(t *testing.T, name string, rows int) {
 	t.Helper()
 	if err := b.send(t.Context(), record.KindLog, logs(name, rows), rows); err != nil {
@@ -132,7 +132,7 @@ func (b *bench) publish(t *testing.T, name string, rows int) {
 	}
 }
 
-// logs is a message of so many logs.
+// logs returns a message with so many logs.
 func logs(name string, rows int) []byte {
 	var batch record.Batch
 	batch.Reset(record.KindLog, "shop~00000000", 30)
@@ -154,7 +154,7 @@ func (b *bench) send(ctx context.Context, kind record.Kind, payload []byte, rows
 	return err
 }
 
-// stored waits for so many logs and is their lines, sorted.
+// stored waits for so many logs and returns their lines, sorted.
 func (b *bench) stored(t *testing.T, rows int) []string {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -196,7 +196,7 @@ func checkOnce(t *testing.T, lines []string, want int) {
 	}
 }
 
-// faulty is the real sink with faults on purpose.
+// faulty is the real sink with deliberate faults.
 type faulty struct {
 	Sink
 	before func() error // a fault before the rows are sent
@@ -228,7 +228,7 @@ func (f *faulty) InsertLogs(ctx context.Context, token string, block *clickhouse
 	return nil
 }
 
-func TestMessagesBecomeRowsThatKnowWhereTheyCameFrom(t *testing.T) {
+func TestRowsHaveThePlaceOfTheirMessage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.run(t, b.writer(t, quick(), b.client).Run)
@@ -284,7 +284,7 @@ func TestEventsAndUsageAreStored(t *testing.T) {
 	}
 }
 
-func TestFailedInsertIsRepeatedUntilItSucceeds(t *testing.T) {
+func TestFailedInsertIsRetriedUntilItSucceeds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var tries atomic.Int32
@@ -298,11 +298,11 @@ func TestFailedInsertIsRepeatedUntilItSucceeds(t *testing.T) {
 	b.publish(t, "a", 10)
 	checkOnce(t, b.stored(t, 10), 10)
 	if tries.Load() != 4 {
-		t.Errorf("%d tries", tries.Load())
+		t.Errorf("%d attempts", tries.Load())
 	}
 }
 
-func TestAnswerThatWasLostDoublesNothing(t *testing.T) {
+func TestLostAnswerDoublesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var tries atomic.Int32
@@ -317,12 +317,12 @@ func TestAnswerThatWasLostDoublesNothing(t *testing.T) {
 	for i := range messages {
 		b.publish(t, fmt.Sprint("message ", i), 60)
 	}
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), messages*60)
 }
 
-// settled waits until the ledger has reached the end of every stream.
-func (b *bench) settled(t *testing.T) {
+// waitStored waits until the ledger has reached the end of every stream.
+func (b *bench) waitStored(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
 		behind := b.behind(t)
@@ -336,13 +336,13 @@ func (b *bench) settled(t *testing.T) {
 	}
 }
 
-// positions is the whole ledger.
+// positions returns the positions of all readers.
 func (b *bench) positions(t *testing.T) map[string]ledger.Position {
 	t.Helper()
 	return answered(t, func() (map[string]ledger.Position, error) { return b.ledger.Positions(t.Context()) })
 }
 
-// behind names a stream that is not committed to its end.
+// behind returns a stream that is not committed to its end.
 func (b *bench) behind(t *testing.T) string {
 	t.Helper()
 	positions := b.positions(t)
@@ -355,9 +355,9 @@ func (b *bench) behind(t *testing.T) string {
 	return ""
 }
 
-// The rows are stored, and then the writer dies before it can commit: the next
-// one inserts the same range with the same cut, although more has arrived.
-func TestNextWriterFinishesTheIntentWithTheSameCut(t *testing.T) {
+// The writer dies after its rows are stored and before it commits. The next one
+// inserts the same range, although more messages have arrived.
+func TestNextWriterFinishesTheIntentWithTheSameRange(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	stored := make(chan struct{}, 1) // one: the first insert tells, the test listens once
@@ -367,22 +367,22 @@ func TestNextWriterFinishesTheIntentWithTheSameCut(t *testing.T) {
 		default:
 		}
 		return errors.New("the process dies here")
-	}, count: func() error { return errors.New("and so it cannot look") }}
+	}, count: func() error { return errors.New("the count fails") }}
 	cfg := quick()
 	cfg.FlushTimeout = time.Millisecond
 	stop := b.run(t, b.writer(t, cfg, dying).Run)
 	b.publish(t, "before", 40)
-	told(t, "the first insert", stored)
+	wait(t, "the first insert", stored)
 	stop()
 	for i := range 5 {
 		b.publish(t, fmt.Sprint("after ", i), 40)
 	}
 	b.run(t, b.writer(t, quick(), b.client).Run)
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), 6*40)
 }
 
-func TestMessageThatIsNoBatchIsBuriedAloneAndNeighboursAreStored(t *testing.T) {
+func TestUndecodableMessageAloneBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.publish(t, "before", 5)
@@ -393,7 +393,7 @@ func TestMessageThatIsNoBatchIsBuriedAloneAndNeighboursAreStored(t *testing.T) {
 	b.put(t, record.KindLog, record.AppendBatch(nil, &events), 1)
 	b.publish(t, "after", 5)
 	b.run(t, b.writer(t, quick(), b.client).Run)
-	b.settled(t)
+	b.waitStored(t)
 	checkOnce(t, b.lines(t), 10)
 	info := answered(t, func() (stream.Info, error) { return b.topology.Info(t.Context(), stream.DeadStream) })
 	if info.Messages != 2 {
@@ -421,7 +421,7 @@ func TestConfigNamesTheBadSetting(t *testing.T) {
 	}
 }
 
-func TestStopFlushesTheBatchInHand(t *testing.T) {
+func TestStopFlushesTheBatch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	cfg := DefaultConfig()
@@ -436,13 +436,13 @@ func TestStopFlushesTheBatchInHand(t *testing.T) {
 	}
 	stop := b.run(t, w.Run)
 	b.publish(t, "a", 20)
-	told(t, "the message to be in the batch in hand", taken)
-	stop() // nothing is flushed by age; this alone does it
+	wait(t, "the message to be in the batch", taken)
+	stop() // nothing is flushed because of its age; only the stop does it
 	checkOnce(t, b.lines(t), 20)
 }
 
-// attentive tells when it is asked for more after a message, which is in the
-// batch in hand then.
+// attentive signals when the next message is requested after one, which is in the
+// batch then.
 type attentive struct {
 	source
 	came bool
@@ -473,7 +473,7 @@ func TestLostQueueStopsTheStreamAndSaysSo(t *testing.T) {
 	b.publish(t, "a", 1)
 	b.alarm(t, w, "LOGS_0", "lost")
 	if lines := b.lines(t); len(lines) != 0 {
-		t.Fatalf("stored under sequences that were used before: %q", lines)
+		t.Fatalf("stored with sequences that were used before: %q", lines)
 	}
 }
 
