@@ -124,7 +124,7 @@ func (s *Service) KeyCaller(ctx context.Context, value string) (Caller, error) {
 }
 
 // SessionCaller returns the person whose session has the token. The error is
-// session.ErrNone where there is no such session. A member without projects
+// people.ErrNoSession where there is no such session. A member without projects
 // sees none; an admin without projects sees all.
 func (s *Service) SessionCaller(ctx context.Context, token string) (Caller, error) {
 	person, err := s.deps.Sessions.Person(ctx, token)

@@ -1,7 +1,9 @@
 package admin_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"slices"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 	"github.com/logboom/logboom/pkg/people"
 	"github.com/logboom/logboom/pkg/project"
+	"github.com/logboom/logboom/pkg/secret"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
@@ -223,5 +226,32 @@ func TestStoreIsSweptAtTheStartAndThenHourly(t *testing.T) {
 		if err := s.CleanUp(admintest.Context(t), now.Add(step.at)); err != nil || sweeps != step.want {
 			t.Errorf("after %s: swept %d times, %v", step.at, sweeps, err)
 		}
+	}
+}
+
+func TestWebhookAddressesAreReadableWithTheNewKeyAloneAfterAChange(t *testing.T) {
+	t.Parallel()
+	i, _ := start(t)
+	i.Project(t, "shop")
+	const address = "https://hooks.example.org/T0/secret"
+	_, err := i.Projects.ChangeAlerts(admintest.Context(t), "shop", func(a *project.Alerts) { a.WebhookURL = secret.New(address) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldKey := secret.New(base64.StdEncoding.EncodeToString(make([]byte, 32)))
+	newKey := secret.New(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, 32)))
+	i.Deps.Projects, err = project.Open(admintest.Context(t), i.Queue, project.Config{Key: newKey, OldKeys: []secret.Value{oldKey}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.New().CleanUp(admintest.Context(t), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	alone, err := project.Open(admintest.Context(t), i.Queue, project.Config{Key: newKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alerts, err := alone.Alerts(admintest.Context(t), "shop"); err != nil || alerts.WebhookURL.Reveal() != address {
+		t.Errorf("with the new key alone: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ func wantedAll() config.Bootstrap {
 	}
 }
 
-func TestBootstrapMakesWhatIsNamedOnce(t *testing.T) {
+func TestBootstrapCreatesWhatTheSettingsNameOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server := startNATS(t, dir)
@@ -51,11 +51,11 @@ func TestBootstrapMakesWhatIsNamedOnce(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := store.Project(t.Context(), "later"); !errors.Is(err, project.ErrNotFound) {
-		t.Errorf("other settings were followed by a store in use: %v", err)
+		t.Errorf("a store in use followed other settings: %v", err)
 	}
 }
 
-// contents checks that everything wanted is there, once, and tells which.
+// contents checks that everything wanted exists once, and returns the IDs.
 func contents(t *testing.T, store stores, wanted config.Bootstrap) string {
 	t.Helper()
 	ctx := t.Context()
@@ -87,7 +87,7 @@ func contents(t *testing.T, store stores, wanted config.Bootstrap) string {
 	return identity.ProjectID + identity.TokenID + key.ID + u.Email
 }
 
-func TestBootstrapByTwoProcessesAtOnceMakesOneOfEach(t *testing.T) {
+func TestBootstrapByFourProcessesAtOnceCreatesOneOfEach(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t, t.TempDir())
 	wanted := wantedAll()
@@ -104,7 +104,7 @@ func TestBootstrapByTwoProcessesAtOnceMakesOneOfEach(t *testing.T) {
 				first.Add(1)
 			}
 			if _, err := store.APIKey(t.Context(), wanted.APIKey.Reveal()); err != nil {
-				t.Errorf("a process went on before everything was made: %v", err)
+				t.Errorf("a process continued before everything was created: %v", err)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestBootstrapByTwoProcessesAtOnceMakesOneOfEach(t *testing.T) {
 	contents(t, connect(t, server.URL()), wanted)
 }
 
-func TestBootstrapOfADemoPrintsWhatItCreated(t *testing.T) {
+func TestBootstrapOfADemoReturnsWhatItCreated(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t, t.TempDir())
 	both := []stores{connect(t, server.URL()), connect(t, server.URL())}
@@ -140,11 +140,11 @@ func TestBootstrapOfADemoPrintsWhatItCreated(t *testing.T) {
 	contents(t, both[0], config.Bootstrap{AdminEmail: made.AdminEmail, AdminPassword: made.AdminPassword, APIKey: made.APIKey, Project: made.Project, Token: made.Token})
 }
 
-func TestBootstrapCutShortIsFinishedByTheNextStart(t *testing.T) {
+func TestInterruptedBootstrapIsFinishedByTheNextStart(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	wanted := wantedAll()
-	// A process claimed the bootstrap, made an admin and a project, and died.
+	// A process claimed the bootstrap, created an admin and a project, and died.
 	if claim, err := store.claimBootstrap(t.Context()); err != nil || claim == 0 {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestBootstrapCutShortIsFinishedByTheNextStart(t *testing.T) {
 	contents(t, store, wanted)
 }
 
-func TestBootstrapLeavesAStoreInUseAlone(t *testing.T) {
+func TestBootstrapDoesNotChangeAStoreInUse(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	if _, err := store.CreateFirstAdmin(t.Context(), "ann@example.org", secret.New("correct horse")); err != nil {
@@ -176,7 +176,7 @@ func TestBootstrapLeavesAStoreInUseAlone(t *testing.T) {
 	}
 }
 
-func TestBootstrapWithoutWishesLeavesTheStoreEmpty(t *testing.T) {
+func TestBootstrapWithoutSettingsCreatesNothing(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	if made, err := store.Bootstrap(t.Context(), store.tokenStore, config.Bootstrap{}, false); err != nil || made.First {

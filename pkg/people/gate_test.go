@@ -14,7 +14,7 @@ import (
 	"github.com/logboom/logboom/pkg/secret"
 )
 
-// door is Users with one good password, to count who comes through.
+// door is a passwordStore with one valid password. It counts its calls.
 type door struct {
 	asked int
 }
@@ -66,7 +66,7 @@ func TestGateBoundsTriesByAccountAndByAddress(t *testing.T) {
 	now = now.Add(limitWindow + time.Second)
 	for range 3 * triesPerAddress {
 		if err := try("one@example.org", "right", "10.0.0.1"); err != nil {
-			t.Fatalf("good sign-ins are counted: %v", err)
+			t.Fatalf("successful sign-ins are counted: %v", err)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestGateCountsGuessesOfAnOldPasswordAsSignIns(t *testing.T) {
 	}
 	for range 3 * triesPerAccount {
 		if err := change("right"); err != nil {
-			t.Fatalf("good changes are counted: %v", err)
+			t.Fatalf("successful changes are counted: %v", err)
 		}
 	}
 	users.asked = 0
@@ -93,11 +93,11 @@ func TestGateCountsGuessesOfAnOldPasswordAsSignIns(t *testing.T) {
 	}
 	_, err := gate.SignIn(t.Context(), "one@example.org", secret.New("right"), "10.0.0.2")
 	if !errors.As(err, &throttled) || users.asked != triesPerAccount {
-		t.Errorf("a sign-in after the guesses: %v; %d were looked at", err, users.asked)
+		t.Errorf("a sign-in after the guesses: %v; %d were checked", err, users.asked)
 	}
 }
 
-func TestLimiterForgetsTheQuietestAndStaysSmall(t *testing.T) {
+func TestLimiterForgetsTheQuietestKey(t *testing.T) {
 	t.Parallel()
 	l := newLimiter()
 	now := time.Now()
@@ -116,7 +116,7 @@ func TestLimiterForgetsTheQuietestAndStaysSmall(t *testing.T) {
 	}
 }
 
-func TestCookiesFollowTheWayThatARequestCame(t *testing.T) {
+func TestCookiesDependOnTheConnection(t *testing.T) {
 	t.Parallel()
 	address := func(text string) *url.URL {
 		parsed, err := url.Parse(text)

@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// patience bounds what has to happen on machines that are busy or stand still
-// for seconds.
+// patience bounds what has to happen, on machines that are busy or suspended for
+// seconds.
 const patience = 2 * time.Minute
 
 // patient returns the test's context with a deadline. Without one, the queue's

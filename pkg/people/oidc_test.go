@@ -15,14 +15,14 @@ import (
 	"github.com/logboom/logboom/pkg/secret"
 )
 
-// clientOf is the issuer as this installation knows it.
+// clientOf returns a client of the issuer.
 func clientOf(i *issuertest.Issuer) *OIDC {
 	return NewOIDC(OIDCConfig{
 		Issuer: i.URL, ClientID: issuertest.ClientID, ClientSecret: secret.New(issuertest.ClientSecret), RedirectURL: "https://logs.example.org/back",
 	}, nil)
 }
 
-// agreed begins a sign-in to which the person agrees.
+// agreed begins a sign-in to which the person consents.
 func agreed(t *testing.T, i *issuertest.Issuer, o *OIDC) (attempt Attempt, state, code string) {
 	t.Helper()
 	address, attempt, err := o.Begin(t.Context())
@@ -35,7 +35,7 @@ func agreed(t *testing.T, i *issuertest.Issuer, o *OIDC) (attempt Attempt, state
 	return ParseAttempt(attempt.String()), state, code
 }
 
-func TestCompanyAccountGivesItsVerifiedAddressOnce(t *testing.T) {
+func TestCompanyAccountReturnsItsVerifiedAddressOnce(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
 	o := clientOf(i)
@@ -61,7 +61,7 @@ func TestClockOfAnIssuerMayDifferALittle(t *testing.T) {
 	}
 }
 
-func TestCompanyAccountIsRefusedUnlessAllOfItIsRight(t *testing.T) {
+func TestInvalidCompanyAccountIsRefused(t *testing.T) {
 	t.Parallel()
 	foreign, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -112,13 +112,13 @@ func TestCompanyAccountIsRefusedUnlessAllOfItIsRight(t *testing.T) {
 	}
 }
 
-// secretSigner signs with what the client knows too, as who confuses the
-// algorithms hopes to be believed.
+// secretSigner signs with the client secret, like an attacker who hopes that the
+// algorithms are confused.
 func secretSigner() jose.SigningKey {
 	return jose.SigningKey{Algorithm: jose.HS256, Key: []byte(strings.Repeat(issuertest.ClientSecret, 2))}
 }
 
-func TestAttemptThatNobodyBeganFinishesNothing(t *testing.T) {
+func TestUnknownAttemptIsRefused(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
 	o := clientOf(i)
@@ -159,7 +159,7 @@ func TestIssuerMustBeItselfAndEncrypted(t *testing.T) {
 	}
 }
 
-func TestIssuerThatSendsOnIsNotFollowed(t *testing.T) {
+func TestRedirectOfAnIssuerIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/.well-known/openid-configuration", "/token", "/keys"} {
 		i, other := issuertest.Start(t), issuertest.Start(t)
@@ -190,7 +190,7 @@ func TestLongAnswerOfAnIssuerIsCut(t *testing.T) {
 	}
 }
 
-func TestIssuerThatWasAwayIsAskedAgain(t *testing.T) {
+func TestIssuerThatDidNotAnswerIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
 	o := clientOf(i)

@@ -15,7 +15,7 @@ import (
 	"github.com/logboom/logboom/pkg/secret"
 )
 
-func TestPasswordIsChangedByWhoKnowsTheOldOne(t *testing.T) {
+func TestPasswordIsChangedWithTheOldOne(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	old, fresh := secret.New("correct horse"), secret.New("battery staple")
@@ -64,11 +64,11 @@ func TestPasswordIsSetWithoutTheOldOne(t *testing.T) {
 		t.Errorf("a short one: %v", err)
 	}
 	if _, err := store.SetPassword(t.Context(), "bob@x.org", secret.New("battery staple")); !errors.Is(err, project.ErrNotFound) {
-		t.Errorf("nobody's: %v", err)
+		t.Errorf("of no user: %v", err)
 	}
 }
 
-func TestOfPasswordsChangedAtOnceOneStands(t *testing.T) {
+func TestOneOfSeveralPasswordChangesAtOnceWins(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	old := secret.New("correct horse")
@@ -100,7 +100,7 @@ func TestOfPasswordsChangedAtOnceOneStands(t *testing.T) {
 	}
 }
 
-func TestRoleChangedBesideAPasswordIsKept(t *testing.T) {
+func TestRoleChangedTogetherWithAPasswordIsKept(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	addUsers(t, store, RoleMember, "ann@x.org")
@@ -117,22 +117,22 @@ func TestRoleChangedBesideAPasswordIsKept(t *testing.T) {
 	}
 }
 
-// counted lets a password's turn pass only through the function that it
-// returns, which tells how many were hashed since it was called last.
+// counted counts the passwords that are hashed. The function that it returns
+// returns how many there were since its last call.
 func counted(t *testing.T, store stores) func() int32 {
 	t.Helper()
-	turns := make(chan struct{}) // unbuffered: who begins and ends meets the counter
-	store.passwords.hashing = turns
+	hashing := make(chan struct{}) // unbuffered: each acquire and release waits for the counter
+	store.passwords.hashing = hashing
 	var runs atomic.Int32
 	go func() {
 		for {
 			select {
-			case <-turns: // wait's
+			case <-hashing: // acquire
 				runs.Add(1)
 			case <-t.Context().Done():
 				return
 			}
-			turns <- struct{}{} // leave's
+			hashing <- struct{}{} // release
 		}
 	}()
 	return func() int32 { return runs.Swap(0) }
@@ -163,18 +163,17 @@ func TestUnknownUserCostsWhatAWrongPasswordCosts(t *testing.T) {
 	}
 }
 
-// inUse is the memory that the process took from the system and did not give
-// back.
+// inUse returns the memory that the process holds.
 func inUse() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64() - sample[1].Value.Uint64()
 }
 
-// TestThousandSignInsAtOnceStaySmall runs alone: others would be counted too.
-// A thousand wait, and give up once some of them were answered: the memory in
-// use does not grow any more by then.
-func TestThousandSignInsAtOnceStaySmall(t *testing.T) {
+// TestThousandSignInsAtOnceUseLittleMemory runs alone, because the memory of other
+// tests would be counted too. A thousand callers wait, and give up once some of
+// them were answered: the memory in use no longer grows by then.
+func TestThousandSignInsAtOnceUseLittleMemory(t *testing.T) {
 	const most, answers = 200 << 20, 100
 	store := newStore(t)
 	addUsers(t, store, RoleMember, "ann@x.org")

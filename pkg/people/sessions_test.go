@@ -42,7 +42,7 @@ func TestSessionIsKnownToEveryProcessUntilItEnds(t *testing.T) {
 	}
 }
 
-func TestStrangeTokensAreNobodys(t *testing.T) {
+func TestUnknownSessionTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	sessions, _ := openSessions(t, newQueue(t))
 	for _, token := range []string{"", "x", strings.Repeat("A", 43), strings.Repeat("*", 43), strings.Repeat("A", 10_000), "session.>", "*"} {
@@ -79,7 +79,7 @@ func TestSessionEndsWhenIdleOrOld(t *testing.T) {
 			}
 			now = now.Add(-tc.step)
 			if _, err := sessions.Person(patient(t), token); !errors.Is(err, ErrNoSession) {
-				t.Errorf("it came back: %v", err)
+				t.Errorf("it is valid again: %v", err)
 			}
 		})
 	}
@@ -122,10 +122,10 @@ func TestWhatAUserMayDoCountsFromTheNextRequestOn(t *testing.T) {
 	}
 	again := createUser(t, store, who.Email, RoleMember)
 	if _, err := sessions.Person(patient(t), token); !errors.Is(err, ErrNoSession) {
-		t.Errorf("the session went over to a later user of the address: %v", err)
+		t.Errorf("the session is valid for a later user with the address: %v", err)
 	}
 	if projects, err := sessions.Projects(patient(t), again); err != nil || len(projects) != 0 {
-		t.Errorf("the projects went over to a later user of the address: %v, %v", projects, err)
+		t.Errorf("the projects belong to a later user with the address: %v, %v", projects, err)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestSessionsEndWhenThePasswordIsChanged(t *testing.T) {
 	}
 }
 
-func TestSetupCodeIsGoodInAnySpellingAndNoOtherIs(t *testing.T) {
+func TestSetupCodeIsValidInAnySpellingAndNoOtherIs(t *testing.T) {
 	t.Parallel()
 	sessions, _ := openSessions(t, newQueue(t))
 	code, err := sessions.NewSetupCode(patient(t))

@@ -27,7 +27,7 @@ func TestUserSignsInWithTheRightPasswordOnly(t *testing.T) {
 		t.Fatalf("%+v: %v", u, err)
 	}
 	if _, err := store.CreateUser(t.Context(), "ann@example.ORG", password, RoleAdmin); !errors.Is(err, project.ErrNameTaken) {
-		t.Errorf("made twice: %v", err)
+		t.Errorf("created twice: %v", err)
 	}
 	got, err := store.SignIn(t.Context(), "ANN@example.org ", password)
 	if err != nil || got != u {
@@ -49,7 +49,7 @@ func TestUserSignsInWithTheRightPasswordOnly(t *testing.T) {
 	}
 }
 
-func TestUserOfAWrongFormIsRefusedByField(t *testing.T) {
+func TestInvalidUserIsRefusedByField(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	for _, c := range []struct {
@@ -103,7 +103,7 @@ func TestPasswordsAreHashedFewAtATime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := p.match(ctx, secret.New("correct horse"), unknownUserHash); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrBusy) {
-		t.Errorf("hashed beyond the bound: %v", err)
+		t.Errorf("more were hashed at once than allowed: %v", err)
 	}
 	p.release()
 	if same, err := p.match(t.Context(), secret.New("correct horse"), unknownUserHash); err != nil || same {
@@ -133,7 +133,7 @@ func TestFirstAdminIsCreatedByOneOfFifty(t *testing.T) {
 	}
 	callers.Wait()
 	if won.Load() != 1 {
-		t.Fatalf("%d callers made the first admin", won.Load())
+		t.Fatalf("%d callers created the first admin", won.Load())
 	}
 	stopNATS(t, server)
 
@@ -142,7 +142,7 @@ func TestFirstAdminIsCreatedByOneOfFifty(t *testing.T) {
 		t.Errorf("open after a restart: %v: %v", open, err)
 	}
 	if _, err := store.CreateFirstAdmin(t.Context(), "late@example.org", secret.New("correct horse")); !errors.Is(err, ErrClosed) {
-		t.Errorf("made again after a restart: %v", err)
+		t.Errorf("created again after a restart: %v", err)
 	}
 	u, err := store.SignIn(t.Context(), winner.Load().(User).Email, secret.New("correct horse"))
 	if err != nil || u.Role != RoleAdmin {
@@ -150,7 +150,7 @@ func TestFirstAdminIsCreatedByOneOfFifty(t *testing.T) {
 	}
 }
 
-func TestFirstAdminOfACrashIsFinished(t *testing.T) {
+func TestFirstAdminIsFinishedAfterACrash(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	u, err := store.newUser(t.Context(), "ann@example.org", secret.New("correct horse"), RoleAdmin)
@@ -207,11 +207,43 @@ func TestAPIKeyIsKnownUntilItIsDeleted(t *testing.T) {
 	}
 }
 
-func TestAPIKeySaysNothingToALaterProjectOfTheName(t *testing.T) {
+func TestAPIKeyKeepsItsRoleAndProjects(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	demo, err := store.CreateProject(t.Context(), "demo")
+	mine, err := store.CreateProject(t.Context(), "mine")
 	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := store.CreateProject(t.Context(), "theirs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		role     Role
+		projects []string
+		ids      []string
+	}{
+		{RoleAdmin, nil, nil},
+		{RoleAdmin, []string{"mine"}, []string{mine.ID}},
+		{RoleMember, nil, nil},
+		{RoleMember, []string{"mine"}, []string{mine.ID}},
+		{RoleMember, []string{"mine", "theirs"}, []string{mine.ID, theirs.ID}},
+	} {
+		_, value, err := store.CreateAPIKey(t.Context(), "x", c.role, c.projects...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := store.APIKey(t.Context(), value.Reveal())
+		if err != nil || key.Role != c.role || !slices.Equal(key.Projects, c.ids) {
+			t.Errorf("%s %q: %+v: %v", c.role, c.projects, key, err)
+		}
+	}
+}
+
+func TestAPIKeyIsNotValidForALaterProjectWithTheName(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	if _, err := store.CreateProject(t.Context(), "demo"); err != nil {
 		t.Fatal(err)
 	}
 	key, _, err := store.CreateAPIKey(t.Context(), "x", RoleAdmin, "demo")
@@ -222,8 +254,8 @@ func TestAPIKeySaysNothingToALaterProjectOfTheName(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := store.CreateProject(t.Context(), "demo")
-	if err != nil || !slices.Equal(key.Projects, []string{demo.ID}) || again.ID == demo.ID {
-		t.Errorf("the key of a project that is gone opens another: %v", err)
+	if err != nil || len(key.Projects) != 1 || key.Projects[0] == again.ID {
+		t.Errorf("the key of a deleted project is valid for another: %v", err)
 	}
 	for _, projects := range [][]string{{"missing"}, {"demo", ""}, make([]string, maxKeyProjects+1)} {
 		var invalid *project.InvalidError
@@ -251,7 +283,7 @@ func TestAPIKeysAreBounded(t *testing.T) {
 	}
 }
 
-// addUsers makes users without the cost of a password each.
+// addUsers creates users without the cost of hashing a password.
 func addUsers(t *testing.T, store stores, role Role, emails ...string) {
 	t.Helper()
 	for _, email := range emails {
@@ -312,7 +344,7 @@ func TestUsersRoleCanBeChangedAndTheUserDeleted(t *testing.T) {
 	}
 }
 
-func TestLastAdminStaysOne(t *testing.T) {
+func TestLastAdminStaysAdmin(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	addUsers(t, store, RoleAdmin, "ann@x.org")
@@ -328,7 +360,7 @@ func TestLastAdminStaysOne(t *testing.T) {
 	}
 }
 
-func TestAdminsWhoRemoveEachOtherLeaveOne(t *testing.T) {
+func TestOfAdminsThatRemoveEachOtherOneStays(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	for round := range 10 {
@@ -359,7 +391,7 @@ func TestAdminsWhoRemoveEachOtherLeaveOne(t *testing.T) {
 	}
 }
 
-func TestAdminTakenInARaceIsPutBack(t *testing.T) {
+func TestAdminRemovedInARaceIsRestored(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	addUsers(t, store, RoleAdmin, "ann@x.org")
@@ -390,7 +422,7 @@ func TestAdminTakenInARaceIsPutBack(t *testing.T) {
 	}
 }
 
-func TestAPIKeyOfAWrongFormIsRefused(t *testing.T) {
+func TestMalformedAPIKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	for _, value := range []string{"", strings.Repeat("k", 31), strings.Repeat("k", 31) + " ", strings.Repeat("k", 40) + "\n", strings.Repeat("k", 513)} {

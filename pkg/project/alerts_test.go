@@ -24,7 +24,7 @@ func newKey(fill byte) secret.Value {
 	return secret.New(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{fill}, keyBytes)))
 }
 
-// sealingStore is a store of its own with a key.
+// sealingStore opens a store of its own with a key.
 func sealingStore(t testing.TB) *Store {
 	t.Helper()
 	return connectWith(t, startNATS(t, t.TempDir()).URL(), Config{Key: newKey(1)})
@@ -116,7 +116,7 @@ func TestAlertsChangedAtOnceAreAllApplied(t *testing.T) {
 	}
 }
 
-func TestWebhookAddressIsNowhereInTheRecord(t *testing.T) {
+func TestWebhookAddressIsNotReadableInTheRecord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server := startNATS(t, dir)
@@ -147,7 +147,7 @@ func TestWebhookAddressIsNowhereInTheRecord(t *testing.T) {
 	}
 }
 
-func TestSealedAddressOpensForItsOwnProjectOnly(t *testing.T) {
+func TestSealedAddressIsDecryptedForItsOwnProjectOnly(t *testing.T) {
 	t.Parallel()
 	store := sealingStore(t)
 	for _, name := range []string{"mine", "theirs"} {
@@ -168,7 +168,7 @@ func TestSealedAddressOpensForItsOwnProjectOnly(t *testing.T) {
 		t.Errorf("another project's address: %v", err)
 	}
 	if err := setAlerts(t, store, "theirs", Alerts{WebhookURL: secret.New(webhook)}); err != nil {
-		t.Errorf("set anew: %v", err)
+		t.Errorf("set again: %v", err)
 	}
 }
 
@@ -302,7 +302,7 @@ func FuzzWebhookAddress(f *testing.F) {
 	})
 }
 
-func TestKeyIsReadInEveryBase64(t *testing.T) {
+func TestKeyIsDecodedFromEveryBase64(t *testing.T) {
 	t.Parallel()
 	value := bytes.Repeat([]byte{0xfb, 0xff}, keyBytes/2)
 	var ids []string
@@ -326,7 +326,7 @@ func TestKeyIsReadInEveryBase64(t *testing.T) {
 	}
 }
 
-func TestKeyFileIsMadeOnceByOneOfMany(t *testing.T) {
+func TestKeyFileIsCreatedOnceByOneOfMany(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "deep", "secret.key")
 	keys := make([]secret.Value, 20)
@@ -357,7 +357,7 @@ func TestKeyFileIsMadeOnceByOneOfMany(t *testing.T) {
 	}
 }
 
-func TestKeyFileThatIsOfNoUseIsRefused(t *testing.T) {
+func TestInvalidKeyFileIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, c := range map[string]struct {

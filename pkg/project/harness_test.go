@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// patience is for all that has to happen and not how fast, on machines that are
-// busy or stand still for seconds.
+// patience bounds what has to happen, on machines that are busy or suspended for
+// seconds.
 const patience = time.Minute
 
 // startNATS runs a real server until the test ends.
@@ -24,8 +24,8 @@ func startNATS(t testing.TB, dir string) *embedded.NATS {
 	return restartNATS(t, dir, "")
 }
 
-// restartNATS runs a server over a folder of an earlier one, for clients that
-// know the earlier one's token.
+// restartNATS runs a server over the folder of an earlier one, with the token of
+// that one.
 func restartNATS(t testing.TB, dir, token string) *embedded.NATS {
 	t.Helper()
 	server, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: dir, Token: token})
@@ -61,8 +61,8 @@ func connectWith(t testing.TB, address string, config Config) *Store {
 	return store
 }
 
-// patientStream is a connection that waits for a slow server. It goes on though
-// another server may once have answered on the port of one that was stopped.
+// patientStream returns a connection that waits for a slow server. It reconnects
+// even after another server has answered on the port.
 func patientStream(t testing.TB, address string) jetstream.JetStream {
 	t.Helper()
 	conn, err := nats.Connect(address, nats.Timeout(patience), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
@@ -78,7 +78,7 @@ func patientStream(t testing.TB, address string) jetstream.JetStream {
 	return js
 }
 
-// newStore is a store of its own, empty.
+// newStore opens an empty store of its own.
 func newStore(t testing.TB) *Store {
 	t.Helper()
 	return connect(t, startNATS(t, t.TempDir()).URL())

@@ -29,10 +29,10 @@ func TestSettingsAreRefusedByName(t *testing.T) {
 	}
 }
 
-// A document as it was before there were any settings but one.
+// A document from the time when there was one setting.
 const oldDocument = `{"id":"old~00000000","name":"old","created":"2026-01-01T00:00:00Z","changed":"2026-01-01T00:00:00Z","settings":{"retention_days":7}}`
 
-func TestDocumentFromBeforeASettingReadsAsItsDefault(t *testing.T) {
+func TestMissingSettingHasItsDefault(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	if _, err := store.projects.Create(t.Context(), nameKey("old"), json.RawMessage(oldDocument)); err != nil {
@@ -52,7 +52,7 @@ func TestDocumentFromBeforeASettingReadsAsItsDefault(t *testing.T) {
 	}
 }
 
-func TestSettingsSayOfEveryQuotaWhetherItIsTheDefault(t *testing.T) {
+func TestSettingsShowForEachQuotaWhetherItIsTheDefault(t *testing.T) {
 	t.Parallel()
 	document, err := json.Marshal(Settings{RetentionDays: 30, DailyRecords: new(int64(0)), OnQuota: OnQuotaDrop})
 	want := `{"retention_days":30,"rate":null,"daily_records":0,"monthly_bytes":null,"on_quota":"drop","stderr_as":""}`

@@ -68,7 +68,7 @@ func namesOf(list []Project) []string {
 	return names
 }
 
-func TestProjectIsMadeByExactlyOneOfManyCallers(t *testing.T) {
+func TestProjectIsCreatedByExactlyOneOfManyCallers(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t, t.TempDir())
 	var made atomic.Int32
@@ -88,7 +88,7 @@ func TestProjectIsMadeByExactlyOneOfManyCallers(t *testing.T) {
 	}
 	callers.Wait()
 	if made.Load() != 1 {
-		t.Errorf("%d callers made it", made.Load())
+		t.Errorf("%d callers created it", made.Load())
 	}
 }
 
@@ -189,7 +189,7 @@ func TestDeletedProjectLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestSweepRemovesTheAlertsOfDeadProjects(t *testing.T) {
+func TestSweepRemovesTheAlertsOfDeletedProjects(t *testing.T) {
 	t.Parallel()
 	store := sealingStore(t)
 	for _, name := range []string{"dead.project", "alive"} {

@@ -30,7 +30,7 @@ func TestTokenHasPrefixRandomPartAndChecksum(t *testing.T) {
 	for range 1000 {
 		token := Generate("lgb_").Reveal()
 		if len(token) != GeneratedLen || seen[token] {
-			t.Fatalf("%q is of the wrong length or came twice", token)
+			t.Fatalf("%q has the wrong length or came twice", token)
 		}
 		seen[token] = true
 		if _, err := Parse("lgb_", token); err != nil {
@@ -52,7 +52,7 @@ func TestTokenWithOneWrongCharacterIsRefused(t *testing.T) {
 	})
 }
 
-func TestTokenOfAnotherFormIsRefused(t *testing.T) {
+func TestMalformedTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	good := Generate("lgb_").Reveal()
 	for name, token := range map[string]string{
@@ -83,18 +83,18 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if d != sha256.Sum256([]byte(token)) || appendable(token) != token {
-			t.Fatalf("%q was taken for a token", token)
+			t.Fatalf("%q was accepted as a token", token)
 		}
 	})
 }
 
-// appendable is the token with its checksum computed anew.
+// appendable returns the token with a newly computed checksum.
 func appendable(token string) string {
 	body := []byte(token)[:checkedLen]
 	return string(appendChecksum(body[:checkedLen:checkedLen], crc32.ChecksumIEEE(body)))
 }
 
-func TestTokenIDIsReadStrictly(t *testing.T) {
+func TestIDIsParsedStrictly(t *testing.T) {
 	t.Parallel()
 	d, err := Parse("lgb_", knownToken)
 	if err != nil {
@@ -145,7 +145,7 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 		}
 	}
 	if hidden.Reveal() != canary || !hidden.IsSet() || (Value{}).IsSet() || (Value{}).Reveal() != "" {
-		t.Error("the secret is not what it was made of")
+		t.Error("Reveal does not return the secret")
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 // The promise: a revoked token is refused everywhere within this.
 const promise = 2 * time.Second
 
-// ask is Authenticate for tests that others on a busy machine may hold up: it
-// asks again while nobody can tell.
+// ask calls Authenticate until the record answers: on a busy machine a lookup
+// may time out.
 func ask(t testing.TB, c *Cache, token string) (identity Identity, err error) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -49,7 +49,7 @@ func isUnknown(t testing.TB, c *Cache, token string) bool {
 	return err != nil
 }
 
-// answered is how many look-ups in the record got an answer.
+// answered returns how many lookups in the record were answered.
 func answered(s Stats) uint64 { return s.Lookups - s.Unavailable }
 
 func TestCacheAsksEachLayerOnce(t *testing.T) {
@@ -81,7 +81,7 @@ func TestCacheAsksEachLayerOnce(t *testing.T) {
 	}
 }
 
-func TestCacheRefusesMalformedTokensWithoutALookUp(t *testing.T) {
+func TestCacheRefusesMalformedTokensWithoutALookup(t *testing.T) {
 	t.Parallel()
 	cache := newCache(t, newStore(t), nil)
 	for _, token := range []string{"", "x", New().Reveal()[1:], secret.Generate("lgk_").Reveal()} {
@@ -133,7 +133,7 @@ func TestCacheLooksATokenUpOnceForManyCallers(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := cache.Authenticate(gone, value); !errors.Is(err, project.ErrUnavailable) || !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller who left: %v", err)
+		t.Errorf("a caller whose context ended: %v", err)
 	}
 	close(slow.release)
 	callers.Wait()
@@ -142,7 +142,7 @@ func TestCacheLooksATokenUpOnceForManyCallers(t *testing.T) {
 	}
 }
 
-func TestTokenRevokedDuringItsLookUpIsNotRemembered(t *testing.T) {
+func TestTokenRevokedDuringItsLookupIsNotCached(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	token, value := newToken(t, store, "demo")
@@ -158,7 +158,7 @@ func TestTokenRevokedDuringItsLookUpIsNotRemembered(t *testing.T) {
 		_, err := cache.Authenticate(context.Background(), value)
 		first <- err
 	}()
-	<-slow.read // the look-up has the token's document in its hands
+	<-slow.read // the lookup has read the token's document
 	changes := cache.changes.Load()
 	if err := store.DeleteToken(t.Context(), "demo", token.ID); err != nil {
 		t.Fatal(err)
@@ -169,16 +169,16 @@ func TestTokenRevokedDuringItsLookUpIsNotRemembered(t *testing.T) {
 		_, err := cache.Authenticate(context.Background(), value)
 		late <- errors.Is(err, ErrUnknown)
 	}()
-	eventually(t, func() bool { return len(slow.read) > 0 }) // it has a look-up of its own
+	eventually(t, func() bool { return len(slow.read) > 0 }) // it started a lookup of its own
 	letGo()
 	if err := <-first; err != nil {
-		t.Fatalf("the look-up that began before: %v", err)
+		t.Fatalf("the lookup that began before the revocation: %v", err)
 	}
 	if !<-late {
-		t.Error("who asked after the revocation got the answer of a look-up before it")
+		t.Error("a caller after the revocation got the answer of a lookup before it")
 	}
 	if !isUnknown(t, cache, value) {
-		t.Error("a revoked token was remembered")
+		t.Error("a revoked token was cached")
 	}
 	second := newCache(t, store, cache.shared.shared)
 	follow(t, second)
@@ -187,24 +187,24 @@ func TestTokenRevokedDuringItsLookUpIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestLookUpThatWasHeldUpIsNotBelieved(t *testing.T) {
+func TestLookupThatTookTooLongIsNotUsed(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	_, value := newToken(t, store, "demo")
 	cache := newCache(t, store, nil)
-	cache.now = func() time.Duration { return time.Duration(cache.count.lookups.Load()) * 2 * lookupTimeout } // it sleeps in the look-up
+	cache.now = func() time.Duration { return time.Duration(cache.count.lookups.Load()) * 2 * lookupTimeout } // the lookup takes too long
 	if _, err := cache.Authenticate(t.Context(), value); !errors.Is(err, project.ErrUnavailable) {
 		t.Errorf("answer after %s: %v", 2*lookupTimeout, err)
 	}
 }
 
-// A watch that lags is doubted for a moment, and then trusted again before it
-// has told of the revocation.
-func TestRefusalByTheRecordOutlivesADoubtInTheWatch(t *testing.T) {
+// A watch that is late does not count for a moment, and then counts again before
+// it has reported the revocation.
+func TestRefusalByTheRecordStaysWhenTheWatchCountsAgain(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	token, value := newToken(t, store, "demo")
-	cache := newCache(t, store, nil) // nobody follows: the test says when the watch is trusted
+	cache := newCache(t, store, nil) // no watch runs: the test says when it counts
 	at := time.Second
 	cache.now = func() time.Duration { return at }
 	trust := func(trusted bool) {
@@ -249,7 +249,7 @@ func TestRevokedTokensStayRefusedUnderLoad(t *testing.T) {
 }
 
 // refuseAfterRevocation uses the token all the time while it is revoked, and
-// checks that once a cache refuses it, it does so for good.
+// checks that a cache that has refused it never accepts it again.
 func refuseAfterRevocation(t *testing.T, caches []*Cache, token string, revoke func() error) {
 	t.Helper()
 	var users sync.WaitGroup
@@ -320,7 +320,7 @@ func TestChangesReachTheCacheAtOnce(t *testing.T) {
 	refusedInTime(t, cache, later.Reveal(), deleted)
 }
 
-// unknownToken is a token of which the cache remembers that it is nobody's.
+// unknownToken returns a token that the cache has cached as unknown.
 func unknownToken(t *testing.T, cache *Cache) (token secret.Value) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -328,7 +328,7 @@ func unknownToken(t *testing.T, cache *Cache) (token secret.Value) {
 		calm, before := undisturbed(cache), answered(cache.Stats())
 		for range 2 {
 			if !isUnknown(t, cache, token.Reveal()) {
-				t.Error("a token was accepted before it was made")
+				t.Error("a token was accepted before it was created")
 			}
 		}
 		if n := answered(cache.Stats()) - before; calm() && n != 1 {
@@ -339,8 +339,8 @@ func unknownToken(t *testing.T, cache *Cache) (token secret.Value) {
 	return token
 }
 
-// refusedInTime waits until the token is refused, and fails the test where it
-// was accepted of a request that came later after its end than promised.
+// refusedInTime waits until the token is refused. It fails the test if a request
+// was accepted later after the end of the token than promised.
 func refusedInTime(t *testing.T, cache *Cache, token string, ended time.Time) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -370,7 +370,7 @@ func TestFloodOfUnknownTokensDisplacesNoKnownOne(t *testing.T) {
 		}
 	}
 	if n := cache.unknown.EstimatedSize(); n > 20 {
-		t.Errorf("%d unknown tokens are remembered", n)
+		t.Errorf("%d unknown tokens are cached", n)
 	}
 	before := answered(cache.Stats())
 	known(t, cache, value)
@@ -379,7 +379,7 @@ func TestFloodOfUnknownTokensDisplacesNoKnownOne(t *testing.T) {
 	}
 }
 
-func TestCacheWithoutAWatchIsRightAllTheSame(t *testing.T) {
+func TestCacheWithoutAWatchIsCorrect(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	token, value := newToken(t, store, "demo")
@@ -419,7 +419,7 @@ func (deafWatch) Updates() <-chan jetstream.KeyValueEntry { return nil }
 func (deafWatch) Error() <-chan error                     { return nil }
 func (deafWatch) Stop() error                             { return nil }
 
-func TestWatchThatTellsNothingIsFoundOut(t *testing.T) {
+func TestWatchThatReportsNothingIsReplaced(t *testing.T) {
 	t.Parallel()
 	store := openStores(t, deafQueue{patientStream(t, startNATS(t, t.TempDir()).URL())}, project.Config{})
 	token, value := newToken(t, store, "demo")
@@ -466,7 +466,7 @@ func TestPartitionedProcessRefusesARevokedTokenInTime(t *testing.T) {
 	}
 	users.Wait()
 	if _, err := cache.Authenticate(t.Context(), goodValue); !errors.Is(err, project.ErrUnavailable) {
-		t.Errorf("a good token while nobody can tell: %v", err)
+		t.Errorf("a valid token while the record does not answer: %v", err)
 	}
 
 	wire.set(false)
@@ -477,7 +477,7 @@ func TestPartitionedProcessRefusesARevokedTokenInTime(t *testing.T) {
 	eventually(t, func() bool { return cache.Stats().Watching })
 }
 
-func TestCacheComesBackAfterTheRecordRestarts(t *testing.T) {
+func TestCacheWatchesAgainAfterTheRecordRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server := startNATS(t, dir)
@@ -498,7 +498,7 @@ func TestCacheComesBackAfterTheRecordRestarts(t *testing.T) {
 	known(t, cache, value)
 }
 
-func TestGoodTokensWorkOnWhateverRedisDoes(t *testing.T) {
+func TestValidTokensWorkWhateverRedisDoes(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	_, warm := newToken(t, store, "warm")
@@ -541,7 +541,7 @@ func TestGoodTokensWorkOnWhateverRedisDoes(t *testing.T) {
 	}
 }
 
-func TestRedisThatSleptThroughARevocationIsNotBelieved(t *testing.T) {
+func TestEntryOfARedisThatMissedARevocationIsNotUsed(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	token, value := newToken(t, store, "demo")
@@ -569,12 +569,12 @@ func TestRedisThatSleptThroughARevocationIsNotBelieved(t *testing.T) {
 	follow(t, second)
 	for _, cache := range []*Cache{first, second} {
 		if !isUnknown(t, cache, value) {
-			t.Error("an old entry of Redis was believed")
+			t.Error("an old entry of Redis was used")
 		}
 	}
 }
 
-func TestRedisOfAnotherRecordIsNotBelieved(t *testing.T) {
+func TestSharedEntryOfAnotherRecordIsNotUsed(t *testing.T) {
 	t.Parallel()
 	shared := openShared(t, redistest.Start(t).URL())
 	old := newStore(t)
@@ -588,7 +588,7 @@ func TestRedisOfAnotherRecordIsNotBelieved(t *testing.T) {
 	fresh := newCache(t, again, shared)
 	follow(t, fresh)
 	if !isUnknown(t, fresh, value) {
-		t.Error("a token of a record that is gone was accepted")
+		t.Error("a token of an earlier record was accepted")
 	}
 }
 

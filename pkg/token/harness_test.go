@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// patience is for all that has to happen and not how fast, on machines that are
-// busy or stand still for seconds.
+// patience bounds what has to happen, on machines that are busy or suspended for
+// seconds.
 const patience = time.Minute
 
 // startNATS runs a real server until the test ends.
@@ -30,8 +30,8 @@ func startNATS(t testing.TB, dir string) *embedded.NATS {
 	return restartNATS(t, dir, "")
 }
 
-// restartNATS runs a server over a folder of an earlier one, for clients that
-// know the earlier one's token.
+// restartNATS runs a server over the folder of an earlier one, with the token of
+// that one.
 func restartNATS(t testing.TB, dir, token string) *embedded.NATS {
 	t.Helper()
 	server, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: dir, Token: token})
@@ -104,8 +104,8 @@ func connectWith(t testing.TB, address string, config project.Config) stores {
 	return openStores(t, patientStream(t, address), config)
 }
 
-// patientStream is a connection that waits for a slow server. It goes on though
-// another server may once have answered on the port of one that was stopped.
+// patientStream returns a connection that waits for a slow server. It reconnects
+// even after another server has answered on the port.
 func patientStream(t testing.TB, address string) jetstream.JetStream {
 	t.Helper()
 	conn, err := nats.Connect(address, nats.Timeout(patience), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
@@ -121,13 +121,13 @@ func patientStream(t testing.TB, address string) jetstream.JetStream {
 	return js
 }
 
-// newStore is a store of its own, empty.
+// newStore opens an empty store of its own.
 func newStore(t testing.TB) stores {
 	t.Helper()
 	return connect(t, startNATS(t, t.TempDir()).URL())
 }
 
-// newToken makes a project with a token.
+// newToken creates a project with a token.
 func newToken(t testing.TB, store stores, name string) (Token, string) {
 	t.Helper()
 	if _, err := store.CreateProject(t.Context(), name); err != nil {
@@ -140,7 +140,8 @@ func newToken(t testing.TB, store stores, name string) (Token, string) {
 	return token, secret.Reveal()
 }
 
-// follow runs the cache until the test ends and waits until it follows.
+// follow runs the cache until the test ends and waits until its watch is
+// complete.
 func follow(t testing.TB, cache *Cache) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -155,10 +156,9 @@ func follow(t testing.TB, cache *Cache) {
 	eventually(t, func() bool { return cache.Stats().Watching })
 }
 
-// undisturbed begins to watch a cache that follows, and gives what tells
-// whether nothing came in between since: no change, and no such time that
-// something known has to be looked up again. A machine that stands still for a
-// second makes that so.
+// undisturbed returns a function that reports whether nothing disturbed the
+// cache since: no change, and not so much time that a cached token has to be
+// looked up again, as on a machine that is suspended for a second.
 func undisturbed(cache *Cache) func() bool {
 	began, changes := cache.now(), cache.changes.Load()
 	return func() bool {
@@ -167,8 +167,8 @@ func undisturbed(cache *Cache) func() bool {
 	}
 }
 
-// stopClock has no time pass for a cache that nobody has follow the record:
-// what it has looked up stays known.
+// stopClock stops the clock of a cache that is not running: what it has looked
+// up stays cached.
 func stopClock(cache *Cache) {
 	at := cache.now()
 	cache.now = func() time.Duration { return at }
@@ -195,9 +195,8 @@ func eventually(t testing.TB, holds func() bool) {
 	}
 }
 
-// proxy stands between a client and a server and can stop carrying anything,
-// both ways, without closing a connection: what a network does that drops
-// packets.
+// proxy stands between a client and a server. It can stop carrying data in both
+// directions without closing a connection, like a network that drops packets.
 type proxy struct {
 	listener net.Listener
 	done     sync.WaitGroup
@@ -225,7 +224,7 @@ func startProxy(t testing.TB, target string) *proxy {
 
 func (p *proxy) addr() string { return p.listener.Addr().String() }
 
-// set cuts the connection, or lets it carry again.
+// set stops the proxy from carrying anything, or starts it again.
 func (p *proxy) set(cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,7 +232,7 @@ func (p *proxy) set(cut bool) {
 	p.open.Broadcast()
 }
 
-// retarget has connections from now on go to another server, or nowhere.
+// retarget makes later connections go to another server, or nowhere.
 func (p *proxy) retarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -279,7 +278,7 @@ func (p *proxy) carry(from, to net.Conn) {
 	}
 }
 
-// wait holds back while the connection is cut.
+// wait waits while the connection is cut.
 func (p *proxy) wait() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -303,7 +302,7 @@ func (p *proxy) stop() {
 
 var _ io.Writer = (*sink)(nil)
 
-// sink keeps what is written to it, from many goroutines.
+// sink collects what many goroutines write.
 type sink struct {
 	mu   sync.Mutex
 	text []byte

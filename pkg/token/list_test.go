@@ -14,7 +14,7 @@ import (
 	"github.com/logboom/logboom/pkg/project"
 )
 
-// faultyQueue has buckets whose client is replaced by one that a test makes.
+// faultyQueue returns buckets whose client the test has wrapped.
 type faultyQueue struct {
 	jetstream.JetStream
 	wrap func(jetstream.KeyValue) jetstream.KeyValue
@@ -26,7 +26,7 @@ func (q faultyQueue) KeyValue(ctx context.Context, bucket string) (jetstream.Key
 }
 
 // countingKV counts the entries that a list reads. Of several lists it keeps the
-// largest count: a list that the machine has held up starts again.
+// largest count: a list that stalls on a busy machine starts again.
 type countingKV struct {
 	jetstream.KeyValue
 	most *atomic.Int32
@@ -46,12 +46,12 @@ type countingWatch struct {
 	updates chan jetstream.KeyValueEntry // nil: not asked for yet
 }
 
-// Updates passes on what is there now, and then ends.
+// Updates returns what is there now, and then ends.
 func (w *countingWatch) Updates() <-chan jetstream.KeyValueEntry {
 	if w.updates != nil {
 		return w.updates
 	}
-	w.updates = make(chan jetstream.KeyValueEntry, 1000) // more than the test makes
+	w.updates = make(chan jetstream.KeyValueEntry, 1000) // more than the test creates
 	defer close(w.updates)
 	var read int32
 	for entry := range w.KeyWatcher.Updates() {
@@ -65,7 +65,7 @@ func (w *countingWatch) Updates() <-chan jetstream.KeyValueEntry {
 	return w.updates
 }
 
-func TestTokenOfAProjectIsMadeWithoutLookingAtThoseOfOthers(t *testing.T) {
+func TestCreatingATokenReadsNoTokensOfOtherProjects(t *testing.T) {
 	t.Parallel()
 	js := patientStream(t, startNATS(t, t.TempDir()).URL())
 	store := openStores(t, js, project.Config{})
@@ -87,7 +87,7 @@ func TestTokenOfAProjectIsMadeWithoutLookingAtThoseOfOthers(t *testing.T) {
 	}
 }
 
-// fadingKV is a bucket whose client dies after so many changes.
+// fadingKV is a bucket whose client fails after so many changes.
 type fadingKV struct {
 	jetstream.KeyValue
 	left *atomic.Int32
@@ -117,13 +117,13 @@ func fading(t *testing.T, js jetstream.JetStream, changes int32) stores {
 	return openStores(t, faultyQueue{js, func(kv jetstream.KeyValue) jetstream.KeyValue { return fadingKV{kv, left} }}, project.Config{})
 }
 
-func TestTokenThatWasHalfMadeOrHalfDeletedIsNotListed(t *testing.T) {
+func TestTokenThatWasHalfCreatedOrHalfDeletedIsNotListed(t *testing.T) {
 	t.Parallel()
 	js := patientStream(t, startNATS(t, t.TempDir()).URL())
 	store := openStores(t, js, project.Config{})
 	token, value := newToken(t, store, "demo")
 	if _, _, err := fading(t, js, 1).CreateToken(t.Context(), "demo", "half"); !errors.Is(err, project.ErrUnavailable) {
-		t.Errorf("made: %v", err)
+		t.Errorf("created: %v", err)
 	}
 	if list, err := store.Tokens(t.Context(), "demo"); err != nil || len(list) != 1 {
 		t.Errorf("%d tokens are listed: %v", len(list), err)
@@ -158,7 +158,7 @@ func (s stores) listings(t *testing.T) (keys []string) {
 	return keys
 }
 
-func TestSweepMakesListsOfTokensRight(t *testing.T) {
+func TestSweepRepairsListsOfTokens(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	token, value := newToken(t, store, "demo")
@@ -175,7 +175,7 @@ func TestSweepMakesListsOfTokensRight(t *testing.T) {
 	if _, err := store.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// What is new may be of a token that is just being made.
+	// A new listing may belong to a token that is being created.
 	if keys := strings.Join(store.listings(t), " "); !strings.Contains(keys, listingKey(token.ProjectID, id)) || !strings.Contains(keys, listingKey(token.ProjectID, gone)) || strings.Contains(keys, "dead") {
 		t.Errorf("listed: %s", keys)
 	}
@@ -188,8 +188,8 @@ func TestSweepMakesListsOfTokensRight(t *testing.T) {
 	}
 }
 
-// BenchmarkProjects is what one more project and its token cost, and lists of
-// both, beside so many others.
+// BenchmarkProjects measures the cost of one more project with a token, and of
+// lists of both, beside so many others.
 func BenchmarkProjects(b *testing.B) {
 	for _, others := range []int{100, 10_000} {
 		server := startNATS(b, b.TempDir())
@@ -233,7 +233,7 @@ func BenchmarkProjects(b *testing.B) {
 	}
 }
 
-// fill makes projects with a token each, some at a time.
+// fill creates projects with a token each, several at a time.
 func fill(b *testing.B, store stores, projects int) {
 	b.Helper()
 	const workers = 16

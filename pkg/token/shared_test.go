@@ -16,7 +16,7 @@ import (
 	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
-// sharedUnderTest is one implementation, and how to make time pass for it.
+// sharedUnderTest is one implementation, and how time passes for it.
 type sharedUnderTest struct {
 	shared Shared
 	pass   func(time.Duration)
@@ -32,8 +32,7 @@ func openShared(t testing.TB, address string) *RedisShared {
 	return NewRedisShared(client)
 }
 
-// openPatient waits for the server as long as it takes: what is stored is not
-// about how fast.
+// openPatient waits for a slow server: these tests are not about speed.
 func openPatient(t testing.TB, address string) *RedisShared {
 	t.Helper()
 	options, err := redis.ParseURL(address)
@@ -144,7 +143,7 @@ func TestSharedConforms(t *testing.T) {
 	}
 }
 
-func TestSharedEntryIsBelievedOnlyIfNothingWasRemovedSince(t *testing.T) {
+func TestSharedEntryIsUsedOnlyIfNothingWasRemovedSince(t *testing.T) {
 	t.Parallel()
 	id := mustDigest(t, New().Reveal()).ID()
 	entry := sharedEntry{AsOf: 10, Grant: grant{TokenID: id.String()}}
@@ -161,6 +160,6 @@ func TestSharedEntryIsBelievedOnlyIfNothingWasRemovedSince(t *testing.T) {
 		}
 	}
 	if entry.isCurrent(mustDigest(t, New().Reveal()).ID(), 10, 10) {
-		t.Error("another token's entry was believed")
+		t.Error("another token's entry was used")
 	}
 }

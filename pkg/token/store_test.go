@@ -53,7 +53,7 @@ func TestChangedSettingsReachEveryProcess(t *testing.T) {
 	}
 }
 
-func TestChangedDefaultsCountAtOnceInSpiteOfASharedCache(t *testing.T) {
+func TestChangedDefaultsCountAtOnceDespiteASharedCache(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t, t.TempDir())
 	_, value := newToken(t, connect(t, server.URL()), "demo")
@@ -202,7 +202,7 @@ func TestTokensAreListedByProjectAndAge(t *testing.T) {
 	}
 }
 
-func TestTokenBroughtAlongBelongsToOneProject(t *testing.T) {
+func TestAddedTokenBelongsToOneProject(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	for _, project := range []string{"a", "b"} {
@@ -251,7 +251,7 @@ func TestTokenBroughtAlongBelongsToOneProject(t *testing.T) {
 	}
 }
 
-func TestTokenOfADeletedProjectMayBeBroughtToAnother(t *testing.T) {
+func TestTokenOfADeletedProjectMayBeAddedToAnother(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	token, value := newToken(t, store, "old")
@@ -271,7 +271,7 @@ func TestTokenOfADeletedProjectMayBeBroughtToAnother(t *testing.T) {
 	}
 }
 
-func TestTokenOfAProjectDeletedMeanwhileIsTakenBack(t *testing.T) {
+func TestTokenOfAProjectDeletedAtTheSameTimeIsDeleted(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	token, value := newToken(t, store, "demo")
@@ -293,7 +293,7 @@ func TestTokenOfAProjectDeletedMeanwhileIsTakenBack(t *testing.T) {
 	}
 }
 
-func TestStoreKeepsItsPromisesOverRestarts(t *testing.T) {
+func TestTokenIsValidAfterARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server := startNATS(t, dir)
@@ -325,7 +325,7 @@ func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestSweepRemovesWhatDeadProjectsLeft(t *testing.T) {
+func TestSweepRemovesWhatDeletedProjectsLeft(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	for _, name := range []string{"dead.project", "alive"} {

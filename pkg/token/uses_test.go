@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// uses is a useRecorder that keeps what it gets, or fails.
+// uses is a record that collects uses, or fails.
 type uses struct {
 	mu    sync.Mutex
 	got   []Use
@@ -37,7 +37,7 @@ func (u *uses) fail(fails bool) {
 	u.fails = fails
 }
 
-// taken is what was written since it was last asked for.
+// taken returns the uses that were stored since the last call.
 func (u *uses) taken() []Use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -46,8 +46,8 @@ func (u *uses) taken() []Use {
 	return got
 }
 
-// noteIn runs a writer of notes in a bubble with a clock of its own.
-func noteIn(t *testing.T, test func(t *testing.T, recorder *useRecorder, record *uses, log *sink)) {
+// recordIn runs a recorder in a bubble with a clock of its own.
+func recordIn(t *testing.T, test func(t *testing.T, recorder *useRecorder, record *uses, log *sink)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,26 +64,26 @@ func noteIn(t *testing.T, test func(t *testing.T, recorder *useRecorder, record 
 	})
 }
 
-func TestUseOfATokenIsWrittenSeldom(t *testing.T) {
-	noteIn(t, func(t *testing.T, recorder *useRecorder, record *uses, _ *sink) {
+func TestUseOfATokenIsStoredSeldom(t *testing.T) {
+	recordIn(t, func(t *testing.T, recorder *useRecorder, record *uses, _ *sink) {
 		for range 600 { // ten times as long as there is between two
 			recorder.record(Use{"p~1", "busy", time.Now()})
 			time.Sleep(useEvery / 60)
 		}
 		synctest.Wait()
 		if n := len(record.taken()); n < 9 || n > 11 {
-			t.Errorf("written %d times", n)
+			t.Errorf("stored %d times", n)
 		}
 		time.Sleep(2 * useEvery)
 		synctest.Wait()
 		if len(recorder.stored) != 0 {
-			t.Errorf("%d are remembered of a token that is used no more", len(recorder.stored))
+			t.Errorf("%d uses are kept of a token that is not used any more", len(recorder.stored))
 		}
 	})
 }
 
-func TestFirstUseOfATokenIsSeenSoon(t *testing.T) {
-	noteIn(t, func(t *testing.T, recorder *useRecorder, record *uses, _ *sink) {
+func TestFirstUseOfATokenIsStoredSoon(t *testing.T) {
+	recordIn(t, func(t *testing.T, recorder *useRecorder, record *uses, _ *sink) {
 		time.Sleep(time.Hour)
 		use := Use{"p~1", "new", time.Now()}
 		recorder.record(use)
@@ -93,13 +93,13 @@ func TestFirstUseOfATokenIsSeenSoon(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		if record.calls != 1 {
-			t.Errorf("written %d times, mostly nothing", record.calls)
+			t.Errorf("stored %d times, mostly nothing", record.calls)
 		}
 	})
 }
 
-func TestUsesWaitForARecordThatFails(t *testing.T) {
-	noteIn(t, func(t *testing.T, recorder *useRecorder, record *uses, log *sink) {
+func TestUsesStayPendingWhileTheRecordFails(t *testing.T) {
+	recordIn(t, func(t *testing.T, recorder *useRecorder, record *uses, log *sink) {
 		record.fail(true)
 		for i := range 10 {
 			recorder.record(Use{"p~1", fmt.Sprint(i), time.Now()})
@@ -109,7 +109,7 @@ func TestUsesWaitForARecordThatFails(t *testing.T) {
 		time.Sleep(2 * usePause)
 		synctest.Wait()
 		if n := len(record.taken()); n != 10 {
-			t.Errorf("%d of 10 were written", n)
+			t.Errorf("%d of 10 were stored", n)
 		}
 		if strings.Count(log.String(), "uses failed") != 1 || strings.Count(log.String(), "uses recovered") != 1 {
 			t.Errorf("logged:\n%s", log)
@@ -117,7 +117,7 @@ func TestUsesWaitForARecordThatFails(t *testing.T) {
 	})
 }
 
-func TestWhatWaitsIsWrittenAtTheEnd(t *testing.T) {
+func TestPendingUsesAreStoredAtTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		record := &uses{}
@@ -126,12 +126,12 @@ func TestWhatWaitsIsWrittenAtTheEnd(t *testing.T) {
 		cancel()
 		recorder.record(Use{"p~1", "t", time.Now()})
 		if err := recorder.run(ctx); err != nil || len(record.taken()) != 1 {
-			t.Errorf("nothing was written: %v", err)
+			t.Errorf("nothing was stored: %v", err)
 		}
 	})
 }
 
-func TestNotingAUseNeverWaitsAndIsBounded(t *testing.T) {
+func TestRecordingAUseNeverWaitsAndIsBounded(t *testing.T) {
 	t.Parallel()
 	recorder := newUseRecorder((&uses{fails: true}).RecordUses, newHealth(slog.New(slog.DiscardHandler), "uses"))
 	for i := range maxPendingUses + 10 { // nothing stores them
@@ -144,7 +144,7 @@ func TestNotingAUseNeverWaitsAndIsBounded(t *testing.T) {
 	}
 }
 
-func TestTokensTellWhenTheyWereLastUsed(t *testing.T) {
+func TestTokensAreListedWithTheirLastUse(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	used, value := newToken(t, store, "my.shop")
@@ -157,7 +157,7 @@ func TestTokensTellWhenTheyWereLastUsed(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	var list []Token
-	eventually(t, func() bool { // what cannot be written in time goes on waiting
+	eventually(t, func() bool { // what cannot be stored in time stays pending
 		if err := cache.Run(ended); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestTokensTellWhenTheyWereLastUsed(t *testing.T) {
 	}
 }
 
-func TestRecordedUsesOnlyGoForward(t *testing.T) {
+func TestStoredUsesOnlyMoveForward(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t, t.TempDir())
 	store := connect(t, server.URL())
@@ -203,7 +203,7 @@ func TestRecordedUsesOnlyGoForward(t *testing.T) {
 	}
 }
 
-func TestUsesOfDeletedTokensMakeRoom(t *testing.T) {
+func TestUsesOfDeletedTokensAreDropped(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	token, _ := newToken(t, store, "demo")
@@ -225,7 +225,7 @@ func TestUsesOfDeletedTokensMakeRoom(t *testing.T) {
 	}
 }
 
-func TestWarmTokenIsNotedSeldom(t *testing.T) {
+func TestUseOfACachedTokenIsRecordedSeldom(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	_, value := newToken(t, store, "demo")

@@ -1,9 +1,9 @@
-// Package issuertest is an issuer of company accounts for tests: OpenID Connect
-// on loopback, with a key of its own and tokens signed with it.
+// Package issuertest runs an issuer of company accounts for a test: OpenID
+// Connect on loopback, with a key of its own that signs its tokens.
 //
-// It gives one token for each sign-in that was begun, to whoever has the code
-// and the verifier. What a newcomer would get wrong: it says what the test
-// tells it to say, right or wrong; with nothing told, all of it is right.
+// It returns one token for each sign-in, to a client with the code and the
+// verifier. A test can make it return wrong values; without that, all of them are
+// right.
 package issuertest
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// What the issuer knows a client and its person by.
+// The client and the person that the issuer knows.
 const (
 	ClientID     = "logboom"
 	ClientSecret = "the client's secret"
@@ -34,21 +34,21 @@ const (
 // keyID names the issuer's key in its key set and in tokens.
 const keyID = "of this test"
 
-// Issuer is one issuer. Its fields are changed while nobody asks it.
+// Issuer is a running issuer. Change its fields only between requests.
 type Issuer struct {
 	URL       string
-	Claims    map[string]any    // in place of what is right, or beside it
-	Discovery map[string]any    // likewise
-	Signer    jose.SigningKey   // what signs tokens; the published key unless changed
-	Unsigned  bool              // tokens of the algorithm "none"
-	Redirects map[string]string // from paths to where they send on
+	Claims    map[string]any    // replace or add claims of a token
+	Discovery map[string]any    // replace or add values of the configuration
+	Signer    jose.SigningKey   // signs tokens; by default the published key
+	Unsigned  bool              // use the algorithm "none"
+	Redirects map[string]string // from paths to the addresses they redirect to
 
 	key  *rsa.PrivateKey
 	mu   sync.Mutex
-	open map[string]url.Values // sign-ins that were begun, by their code
+	open map[string]url.Values // sign-ins in progress, by their code
 }
 
-// Start starts an issuer that ends with the test.
+// Start runs an issuer until the test ends.
 func Start(t testing.TB) *Issuer {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -66,12 +66,12 @@ func Start(t testing.TB) *Issuer {
 	return i
 }
 
-// Signer signs with the key, under the name of the issuer's.
+// Signer returns a signer with the key, which claims to be the issuer's key.
 func Signer(key *rsa.PrivateKey) jose.SigningKey {
 	return jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: keyID}}
 }
 
-// redirecting sends requests on for the paths that the test names.
+// redirecting redirects requests for the paths in Redirects.
 func (i *Issuer) redirecting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if to := i.Redirects[r.URL.Path]; to != "" {
@@ -82,8 +82,9 @@ func (i *Issuer) redirecting(next http.Handler) http.Handler {
 	})
 }
 
-// Authorize is the person who agrees: it reads the address that they were sent
-// to, and gives the state and the code that they come back with.
+// Authorize plays the person who consents. It takes the address that the person
+// was sent to, and returns the state and the code that the person comes back
+// with.
 func (i *Issuer) Authorize(address string) (state, code string, err error) {
 	asked, err := url.Parse(address)
 	if err != nil {
@@ -113,12 +114,12 @@ func (i *Issuer) keys(w http.ResponseWriter, _ *http.Request) {
 	answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: keyID, Algorithm: "RS256", Use: "sig"}}})
 }
 
-// token gives a token for a code, once.
+// token answers a code with a token, once.
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	id, secret, _ := r.BasicAuth()
 	id, _ = url.QueryUnescape(id)
 	secret, _ = url.QueryUnescape(secret)
-	begun := i.take(r.FormValue("code"))
+	begun := i.redeem(r.FormValue("code"))
 	challenge := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 	if begun == nil || id != ClientID || secret != ClientSecret || r.FormValue("redirect_uri") != begun.Get("redirect_uri") ||
 		base64.RawURLEncoding.EncodeToString(challenge[:]) != begun.Get("code_challenge") {
@@ -138,8 +139,8 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"access_token": "a", "token_type": "Bearer", "id_token": token})
 }
 
-// take is the sign-in of the code, which is good once.
-func (i *Issuer) take(code string) url.Values {
+// redeem returns the sign-in of the code, once.
+func (i *Issuer) redeem(code string) url.Values {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	begun := i.open[code]
@@ -168,5 +169,5 @@ func (i *Issuer) sign(claims map[string]any) (string, error) {
 
 func answer(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(value) // who asked and left does not matter
+	_ = json.NewEncoder(w).Encode(value) // fails only if the client has gone
 }

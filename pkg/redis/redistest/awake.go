@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Awake tells time that stands still while the machine does not let the test
-// run. A test measures with it how long a paused or slow server holds somebody
-// up, whatever else does.
+// Awake is a clock that stops while the machine does not run the test. A test
+// measures with it how long a paused or slow server delays a caller, without the
+// delays of the machine.
 type Awake struct{ beats atomic.Int64 }
 
 const beat = 5 * time.Millisecond
 
-// StartAwake tells time until the test ends.
+// StartAwake starts a clock that runs until the test ends.
 func StartAwake(t testing.TB) *Awake {
 	t.Helper()
 	a := &Awake{}
@@ -25,8 +25,8 @@ func StartAwake(t testing.TB) *Awake {
 	return a
 }
 
-// count counts beats until ended is closed. A ticker drops those that it is
-// late for.
+// count counts beats until ended is closed. A ticker drops beats while the
+// process does not run.
 func (a *Awake) count(ended <-chan struct{}) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -40,5 +40,5 @@ func (a *Awake) count(ended <-chan struct{}) {
 	}
 }
 
-// Time is how long the test has run, in steps of 5 ms.
+// Time returns how long the test has run, in steps of 5 ms.
 func (a *Awake) Time() time.Duration { return time.Duration(a.beats.Load()) * beat }

@@ -2,8 +2,8 @@ package redistest
 
 import "syscall"
 
-// dieWithParent has the kernel kill the server when the test's process is
-// killed and can clean up no more.
+// dieWithParent makes the kernel kill the server when the test's process is
+// killed and cannot clean up.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

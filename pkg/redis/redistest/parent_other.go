@@ -4,5 +4,6 @@ package redistest
 
 import "syscall"
 
-// dieWithParent is Linux's; elsewhere a killed test leaves its server behind.
+// dieWithParent works on Linux only. Elsewhere a killed test leaves its server
+// behind.
 func dieWithParent() *syscall.SysProcAttr { return nil }

@@ -1,6 +1,5 @@
-// Package redistest runs a real redis-server for a test, to be paused and
-// killed at will. It is no part of Logboom's processes: what depends on Redis
-// has to be tried on Redis, since its stand-ins never freeze.
+// Package redistest runs a real redis-server that a test can pause and kill. Only
+// tests import it: substitutes of Redis never freeze.
 package redistest
 
 import (
@@ -25,8 +24,8 @@ type Server struct {
 	cmd  *exec.Cmd // nil: killed
 }
 
-// Start runs a redis-server until the test ends. The test fails where there is
-// none on this machine.
+// Start runs a redis-server until the test ends. The test fails if this machine
+// has none.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{dir: t.TempDir()}
@@ -55,8 +54,8 @@ func (s *Server) addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
 }
 
-// Pause freezes the server: its port accepts, and nothing answers. It returns
-// once the server stands still.
+// Pause freezes the server: its port accepts connections, and nothing answers.
+// Pause returns when the server has stopped.
 func (s *Server) Pause(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGSTOP)
@@ -64,18 +63,19 @@ func (s *Server) Pause(t testing.TB) {
 	for !status.Stopped() {
 		_, err := syscall.Wait4(s.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
 		if err != nil && !errors.Is(err, syscall.EINTR) {
-			t.Fatalf("redis-server: wait until it stands still: %v", err)
+			t.Fatalf("redis-server: wait until it has stopped: %v", err)
 		}
 		if status.Exited() || status.Signaled() {
-			t.Fatalf("redis-server ended when it was to be paused: %v", status)
+			t.Fatalf("redis-server ended while it was being paused: %v", status)
 		}
 	}
 }
 
-// Resume lets a paused server go on; it then does what it was asked meanwhile.
+// Resume continues a paused server, which then answers what it received in the
+// meantime.
 func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
 
-// Kill ends the server at once, with all it held.
+// Kill ends the server at once. Its data is lost.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGKILL)
@@ -93,14 +93,14 @@ func (s *Server) Restart(t testing.TB) {
 func (s *Server) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
 	if s.cmd == nil {
-		t.Fatal("redis-server was killed before")
+		t.Fatal("redis-server is not running")
 	}
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		t.Fatalf("redis-server: %v: %v", sig, err)
 	}
 }
 
-// run starts the server and tells whether it accepts connections.
+// run starts the server and reports whether it accepts connections.
 func (s *Server) run(t testing.TB) bool {
 	t.Helper()
 	cmd := command(t)
@@ -122,8 +122,8 @@ func (s *Server) run(t testing.TB) bool {
 	return true
 }
 
-// awaitReady reads the log until the server says that it is ready, and leaves
-// the rest of it unread: the few lines that follow fit the pipe.
+// awaitReady reads the log until the server is ready. The few lines that follow
+// stay in the pipe.
 func awaitReady(out io.Reader) bool {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -138,13 +138,13 @@ func (s *Server) stop() {
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Kill() // fails only where it ended by itself
-	_ = s.cmd.Wait()         // says that it was killed
+	_ = s.cmd.Process.Kill() // fails only if it ended by itself
+	_ = s.cmd.Wait()         // returns that it was killed
 	s.cmd = nil
 }
 
-// command finds redis-server. Debian's redis-tools has it under another name:
-// redis-check-rdb is the same program, which goes by what it is called.
+// command finds redis-server. Debian's package redis-tools has it under another
+// name: redis-check-rdb is the same program, which behaves by its name.
 func command(t testing.TB) *exec.Cmd {
 	t.Helper()
 	if path, err := exec.LookPath("redis-server"); err == nil {

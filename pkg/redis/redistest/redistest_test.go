@@ -13,10 +13,10 @@ import (
 	"github.com/logboom/logboom/pkg/redis/redistest"
 )
 
-// patient is for answers that have to come.
+// patient bounds the wait for answers that have to come.
 const patient = time.Minute
 
-// ping waits for an answer for so long, once it was asked for.
+// ping sends a PING and waits for the answer.
 func ping(t *testing.T, address string, within time.Duration) error {
 	t.Helper()
 	parsed, err := url.Parse(address)
@@ -41,7 +41,7 @@ func ping(t *testing.T, address string, within time.Duration) error {
 	return err
 }
 
-func TestServerAnswersFreezesAndComesBack(t *testing.T) {
+func TestServerCanBePausedAndKilled(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	if err := ping(t, s.URL(), patient); err != nil {
