@@ -117,17 +117,24 @@ func (s *Service) setRole(ctx context.Context, user people.User, role people.Rol
 	return err
 }
 
+// otherUser returns the user with the address. If that is the caller, the error
+// is a project.InvalidError with the reason.
+func (s *Service) otherUser(ctx context.Context, caller Caller, email, reason string) (people.User, error) {
+	user, err := s.deps.People.User(ctx, email)
+	if err == nil && user.Email == caller.Email {
+		err = &project.InvalidError{Field: "email", Reason: reason}
+	}
+	return user, err
+}
+
 // ChangeUser changes the role of another user and the projects that they are
 // limited to. The error is people.ErrLastAdmin where no admin would be left.
 func (s *Service) ChangeUser(ctx context.Context, caller Caller, email string, role people.Role, projects []string) error {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	user, err := s.deps.People.User(ctx, email)
+	user, err := s.otherUser(ctx, caller, email, "another administrator must change your role and projects")
 	if err != nil {
 		return err
-	}
-	if user.Email == caller.Email {
-		return &project.InvalidError{Field: "email", Reason: "another administrator must change your role and projects"}
 	}
 	if err := validateRole(role); err != nil {
 		return err
@@ -148,12 +155,9 @@ func (s *Service) ChangeUser(ctx context.Context, caller Caller, email string, r
 func (s *Service) SetUserPassword(ctx context.Context, caller Caller, email string, password secret.Value) error {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	user, err := s.deps.People.User(ctx, email)
+	user, err := s.otherUser(ctx, caller, email, "change your own password on the account page")
 	if err != nil {
 		return err
-	}
-	if user.Email == caller.Email {
-		return &project.InvalidError{Field: "email", Reason: "change your own password on the account page"}
 	}
 	if _, err := s.deps.People.SetPassword(ctx, user.Email, password); err != nil {
 		return err
@@ -167,12 +171,9 @@ func (s *Service) SetUserPassword(ctx context.Context, caller Caller, email stri
 func (s *Service) DeleteUser(ctx context.Context, caller Caller, email string) error {
 	ctx, cancel := s.changing(ctx)
 	defer cancel()
-	user, err := s.deps.People.User(ctx, email)
+	user, err := s.otherUser(ctx, caller, email, "you cannot delete yourself: ask another administrator")
 	if err != nil {
 		return err
-	}
-	if user.Email == caller.Email {
-		return &project.InvalidError{Field: "email", Reason: "you cannot delete yourself: ask another administrator"}
 	}
 	if err := s.deps.People.DeleteUser(ctx, user.Email); err != nil {
 		return err
