@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -77,13 +78,9 @@ type style struct {
 // count is never lower than that of the others.
 var plain = style{func(r rune) string { return string(r) }, utf16Length}
 
-func utf16Length(s string) int {
-	n := 0
+func utf16Length(s string) (n int) {
 	for _, r := range s {
-		n++
-		if r > 0xffff {
-			n++
-		}
+		n += utf16.RuneLen(r)
 	}
 	return n
 }
