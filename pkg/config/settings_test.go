@@ -9,7 +9,7 @@ import (
 	"github.com/logboom/logboom/pkg/secret"
 )
 
-func TestAClustersNameIsHeldToWhatMayStandInSQL(t *testing.T) {
+func TestClusterNameIsSafeInSQL(t *testing.T) {
 	t.Parallel()
 	for name, good := range map[string]bool{
 		"main": true, "logs-1.eu_west": true, "a'b": false, "a b": false, "`x`": false, strings.Repeat("x", 65): false,

@@ -19,8 +19,8 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// benchLines makes JSON logs with data of about size bytes: bare ones, and
-// ones with all that a usual sender gives.
+// benchLines returns JSON logs with data of about size bytes: bare logs, or logs with
+// all usual fields.
 func benchLines(rows, size int, full bool) []string {
 	rng := rand.New(rand.NewPCG(1, 2))
 	lines := make([]string, rows)
@@ -110,8 +110,8 @@ func perRow(b *testing.B, rows int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/row")
 }
 
-// corpusLines are lines as programs write them: those of the *.log files in the
-// folder LOGBOOM_CORPUS, or made ones.
+// corpusLines returns lines as programs write them: those of the *.log files in the
+// folder LOGBOOM_CORPUS, or generated ones.
 func corpusLines(tb testing.TB, n int) []string {
 	tb.Helper()
 	folder := os.Getenv("LOGBOOM_CORPUS")
@@ -137,7 +137,7 @@ func corpusLines(tb testing.TB, n int) []string {
 	return lines[:n]
 }
 
-// dockerBody is lines as Docker sends them.
+// dockerBody returns lines as Docker sends them.
 func dockerBody(tb testing.TB, lines []string) []byte {
 	tb.Helper()
 	var body bytes.Buffer
@@ -151,7 +151,7 @@ func dockerBody(tb testing.TB, lines []string) []byte {
 	return body.Bytes()
 }
 
-// BenchmarkHEC decodes a body of Docker's, after it was read.
+// BenchmarkHEC decodes a body of Docker's that was read.
 func BenchmarkHEC(b *testing.B) {
 	const rows = 1000
 	body := dockerBody(b, corpusLines(b, rows))
@@ -225,8 +225,8 @@ func BenchmarkLineSeverity(b *testing.B) {
 	}
 }
 
-// benchRequest is what a Collector in a cluster sends: ten attributes of the
-// resource, three of each record, ids of a trace.
+// benchRequest returns what a Collector in a cluster sends: ten attributes of the
+// resource, three of each record, and ids of a trace.
 func benchRequest(records, size int) *logsv1.LogsData {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pair := func(key, value string) *commonv1.KeyValue { return &commonv1.KeyValue{Key: key, Value: text(value)} }

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// compressed is text in each encoding that a body may have.
+// compressed returns text in each encoding that a body may have.
 func compressed(tb testing.TB, text []byte) map[string][]byte {
 	tb.Helper()
 	out := map[string][]byte{"": text}
@@ -42,10 +42,10 @@ func compressed(tb testing.TB, text []byte) map[string][]byte {
 	return out
 }
 
-// encoding is the header that a name of compressed is sent with.
+// encoding returns the header for a name of compressed.
 func encoding(name string) string { return strings.TrimSuffix(name, " raw") }
 
-// randomText does not compress well, so that it goes over several blocks.
+// randomText returns a text that compresses badly, so that it has several blocks.
 func randomText(n int) []byte {
 	rng := rand.New(rand.NewPCG(3, 4))
 	text := make([]byte, n)
@@ -69,7 +69,7 @@ func TestBodyIsDecompressedAsItsEncodingSays(t *testing.T) {
 	}
 }
 
-func TestEncodingsAreNamedInAnyWay(t *testing.T) {
+func TestEncodingsAreRecognizedInEachSpelling(t *testing.T) {
 	t.Parallel()
 	bodies := compressed(t, []byte("hello"))
 	for header, name := range map[string]string{
@@ -106,7 +106,7 @@ func TestEmptyBodyIsEmptyInEveryEncoding(t *testing.T) {
 	}
 }
 
-func TestEveryCutAndDamageIsInvalid(t *testing.T) {
+func TestIncompleteAndDamagedBodiesAreInvalid(t *testing.T) {
 	t.Parallel()
 	d := NewDecoder(DefaultLimits())
 	for name, body := range compressed(t, []byte(`{"data":"hello hello hello hello"}`)) {
@@ -130,7 +130,7 @@ func mustBeInvalid(t *testing.T, d *Decoder, name string, body []byte) {
 	}
 }
 
-func TestReadErrorsAreNotTheBodysFault(t *testing.T) {
+func TestErrorsOfTheConnectionDoNotBlameTheBody(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("connection reset")
 	for name, body := range compressed(t, randomText(100_000)) {
@@ -171,9 +171,8 @@ func mustBeTooLarge(t *testing.T, l Limits, name string, body []byte) {
 	}
 }
 
-// TestBombsAreRefusedBeforeTheyAreHeld measures everything that is allocated
-// on the way to the refusal.
-func TestBombsAreRefusedBeforeTheyAreHeld(t *testing.T) {
+// The test measures all allocations until the refusal.
+func TestDecompressionBombsAreRefusedWithoutHoldingThem(t *testing.T) {
 	l := DefaultLimits()
 	l.Decoded = 8 << 20
 	for name, body := range compressed(t, make([]byte, 64<<20)) {
@@ -191,8 +190,8 @@ func TestBombsAreRefusedBeforeTheyAreHeld(t *testing.T) {
 	}
 }
 
-// TestHugeZstdWindowIsRefused takes a frame that asks for 2 GiB and has none
-// of it: magic, no content size, window descriptor, one empty last block.
+// The frame asks for 2 GiB and is empty: magic, no content size, window descriptor,
+// one empty last block.
 func TestHugeZstdWindowIsRefused(t *testing.T) {
 	frame := []byte{0x28, 0xB5, 0x2F, 0xFD, 0x00, 21 << 3, 0x01, 0x00, 0x00}
 	var before, after runtime.MemStats
@@ -227,7 +226,7 @@ func TestReadingBodiesAllocatesNothingWhenWarm(t *testing.T) {
 	}
 }
 
-func TestBodyThatFindsNoRoomIsNotRead(t *testing.T) {
+func TestBodyWithoutMemoryIsNotRead(t *testing.T) {
 	t.Parallel()
 	full := errors.New("no room")
 	for name, body := range compressed(t, bytes.Repeat([]byte("x"), 1<<20)) {

@@ -7,7 +7,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-func TestLogWithOnlyDataTakesTheDefaults(t *testing.T) {
+func TestLogWithOnlyDataGetsTheDefaults(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
 		`{"data":"x"}`,
@@ -22,7 +22,7 @@ func TestLogWithOnlyDataTakesTheDefaults(t *testing.T) {
 	}
 }
 
-func TestLogFieldsAreTaken(t *testing.T) {
+func TestLogFieldsAreDecoded(t *testing.T) {
 	t.Parallel()
 	l := oneLog(t, `{"timestamp":"2026-01-02T03:00:00Z","application":"api","severity":"Warn","data":"d","host":"h","source":"stderr","metadata":{"k":"v"}}`)
 	if l.Timestamp != now.Truncate(1e9).Unix()*1e9-245e9 || l.Application != "api" || l.Severity != "Warn" || l.SeverityNumber != 13 ||
@@ -31,7 +31,7 @@ func TestLogFieldsAreTaken(t *testing.T) {
 	}
 }
 
-func TestDataThatIsNoStringIsKeptAsItsJSONText(t *testing.T) {
+func TestDataOfAnotherTypeIsKeptAsJSONText(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`5`, `-1.50e+3`, `true`, `false`, `null`, `[]`, `{}`, `[1, "two",{"x":null} ]`, `{"a": {"b":"\u00e9"} , "c":1.0}`} {
 		if got := oneLog(t, `{"data": `+value+` }`).Data; got != value {
@@ -51,7 +51,7 @@ func TestNamesMayBeScalars(t *testing.T) {
 	}
 }
 
-func TestLogFieldsThatCannotBeUnderstoodAreRefused(t *testing.T) {
+func TestInvalidLogFieldsAreRejected(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{"data":"x","application":{}}`:         "application must be text",
@@ -89,7 +89,7 @@ func TestMetadataIsFlattened(t *testing.T) {
 	}
 }
 
-func TestLastOfTwoEqualKeysWins(t *testing.T) {
+func TestLastOfTwoEqualKeysCounts(t *testing.T) {
 	t.Parallel()
 	l := oneLog(t, `{"data":"a","data":"b","application":["x"],"application":"y","host":"h","host":null,
 		"metadata":{"k":1,"j":2,"k":3},"metadata":{"l":4,"j":5},"k":6,"a.b":1,"a":{"b":2}}`)
@@ -98,7 +98,7 @@ func TestLastOfTwoEqualKeysWins(t *testing.T) {
 	}
 }
 
-func TestLastOfTwoEqualKeysWinsAmongMany(t *testing.T) {
+func TestLastOfTwoEqualKeysCountsAmongMany(t *testing.T) {
 	t.Parallel()
 	var keys strings.Builder
 	for i := range 100 {
@@ -110,7 +110,7 @@ func TestLastOfTwoEqualKeysWinsAmongMany(t *testing.T) {
 	}
 }
 
-func TestEventFieldsAreTaken(t *testing.T) {
+func TestEventFieldsAreDecoded(t *testing.T) {
 	t.Parallel()
 	e := oneEvent(t, `{"channel":"deploys","title":"shipped","description":"v1","icon":"🚀","notify":true,"timestamp":1767322800,"tags":{"sha":"abc","n":{"x":1}},"by":"ci"}`)
 	if e.Channel != "deploys" || e.Title != "shipped" || e.Description != "v1" || e.Icon != "🚀" || !e.Notify ||
@@ -119,7 +119,7 @@ func TestEventFieldsAreTaken(t *testing.T) {
 	}
 }
 
-func TestEventWithOnlyItsRequiredFieldsTakesTheDefaults(t *testing.T) {
+func TestEventWithOnlyRequiredFieldsGetsTheDefaults(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
 		`{"channel":"c","title":"t"}`,
@@ -145,7 +145,7 @@ func TestEventFieldsAreLenientWhereNothingIsLost(t *testing.T) {
 	}
 }
 
-func TestBadEventsAreRefused(t *testing.T) {
+func TestInvalidEventsAreRejected(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{"title":"t"}`:                               "missing_field channel is required",
@@ -191,7 +191,7 @@ func TestSeverityWordIsTrimmedAndKept(t *testing.T) {
 	}
 }
 
-func TestSeveritySchemeNamesWhatANumberMeans(t *testing.T) {
+func TestSeveritySchemeDefinesANumber(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
 		`{"data":"","severity":3,"metadata":{"severity_scheme":"syslog"}}`,
@@ -205,7 +205,7 @@ func TestSeveritySchemeNamesWhatANumberMeans(t *testing.T) {
 	}
 }
 
-func TestTimestampOutsideTheAllowedIsMovedAndKept(t *testing.T) {
+func TestTimestampOutsideTheRangeIsMovedAndKept(t *testing.T) {
 	t.Parallel()
 	oldest, latest := now.AddDate(0, 0, -30), now.Add(maxAhead)
 	for value, want := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// seeds are bodies that between them reach all of the decoder.
+// seeds are bodies that together reach all of the decoder.
 var seeds = []string{
 	`{"data":"a","severity":"[warn]","application":"api","host":"h","source":{"a":1},"timestamp":"2026-01-02T03:04:05Z","metadata":{"k":1.50,"o":{"x":[1,{"y":null}],"e":{}}},"u":true}`,
 	`[{"data":"\u00e9\ud83d\ude80\ud83d \"\\\/\b\f\n\r\t"},{"data":-0.1e+5}, {"data":null} , {bad},{"data":"b},{"data":"c"}]`,
@@ -22,12 +22,12 @@ var seeds = []string{
 	`{"data":1,"data":2,"metadata":{"a":1},"metadata":{"a":2},"severity":3,"severity_scheme":"syslog"}`,
 }
 
-// smallLimits make a fuzzer's small bodies reach them.
+// smallLimits are so small that a fuzzer's bodies reach them.
 func smallLimits() Limits {
 	return Limits{Body: 1 << 20, Decoded: 1 << 20, Record: 500, Keys: 4, Key: 30, Value: 50, Depth: 5, Rejections: 3}
 }
 
-// FuzzBodies takes any bytes and checks what must hold for every answer.
+// FuzzBodies checks what must hold for every body.
 func FuzzBodies(f *testing.F) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
@@ -92,8 +92,8 @@ func checkResult(t *testing.T, body []byte, r Result, emitted *int) {
 	}
 }
 
-// FuzzLineCostsNoNeighbour puts any line between two good ones.
-func FuzzLineCostsNoNeighbour(f *testing.F) {
+// FuzzBadLineDoesNotAffectItsNeighbours puts a line between two good ones.
+func FuzzBadLineDoesNotAffectItsNeighbours(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s)
 	}
@@ -109,8 +109,8 @@ func FuzzLineCostsNoNeighbour(f *testing.F) {
 	})
 }
 
-// FuzzScannerAgreesWithTheStandardLibrary: a value is JSON to both or neither,
-// and a string has the same text to both.
+// FuzzScannerAgreesWithTheStandardLibrary compares the scanner with encoding/json:
+// both accept a value or neither does, and both decode a string to the same text.
 func FuzzScannerAgreesWithTheStandardLibrary(f *testing.F) {
 	for _, s := range append(seeds, `-0`, `01`, `1.`, `.5`, `1e`, `1E+0`, `truefalse`, `nul`, `"\u12G4"`, `"\uD800\uDC00"`, `{"a":1,}`, `[1,]`, `{1:2}`, "\"\x00\"", `"`, `[1 2]`) {
 		f.Add([]byte(s))
@@ -132,8 +132,8 @@ func FuzzScannerAgreesWithTheStandardLibrary(f *testing.F) {
 	})
 }
 
-// FuzzLogAgreesWithTheStandardLibrary reads valid objects with encoding/json
-// too and compares data and metadata.
+// FuzzLogAgreesWithTheStandardLibrary decodes valid objects with encoding/json too,
+// and compares data and metadata.
 func FuzzLogAgreesWithTheStandardLibrary(f *testing.F) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
@@ -164,7 +164,7 @@ func FuzzLogAgreesWithTheStandardLibrary(f *testing.F) {
 	})
 }
 
-// textOf is the text of a JSON value: that of a string, otherwise the value.
+// textOf returns the text of a JSON value: that of a string, otherwise the value.
 func textOf(value json.RawMessage) string {
 	var text string
 	if value[0] == '"' && json.Unmarshal(value, &text) == nil {
@@ -226,7 +226,7 @@ func withoutMarks(pairs []record.Pair) []record.Pair {
 	return slices.DeleteFunc(pairs, func(p record.Pair) bool { return p.Key == keyInvalidUTF8 || p.Key == keyOriginalTime })
 }
 
-// FuzzReadBody gives the decompressors any bytes.
+// FuzzReadBody checks the decompressors with any bytes.
 func FuzzReadBody(f *testing.F) {
 	for name, body := range compressed(f, []byte(strings.Repeat(seeds[0], 3))) {
 		f.Add(encoding(name), body)
@@ -246,7 +246,7 @@ func FuzzReadBody(f *testing.F) {
 	})
 }
 
-// hecSeeds are bodies that between them reach all that is of container logs.
+// hecSeeds are bodies that together reach all of the code for container logs.
 var hecSeeds = []string{
 	`{"event":{"line":"a \u003c","source":"stderr","tag":"t","attrs":{"k":"v"}},"time":"1767319445.123457","host":"vm","source":"s","sourcetype":"t","index":"i"}{"event":{"line":{"level":"warn","msg":"m","x":[1]},"other":{"y":null}}}`,
 	`[{"event":{"message":"m","severity":"info","message":1}},{"event":7,"time":1,"fields":{"level":"error"}},{"event":""}]`,
@@ -254,7 +254,7 @@ var hecSeeds = []string{
 	"{\"event\":\"\xff\"}\n{\"event\":}\n{\"event\":[[[[[[[]]]]]]]}",
 }
 
-// FuzzHEC takes any bytes and checks what must hold for every answer.
+// FuzzHEC checks what must hold for every body of events.
 func FuzzHEC(f *testing.F) {
 	for _, s := range append(hecSeeds, seeds...) {
 		f.Add([]byte(s))
@@ -275,7 +275,7 @@ func FuzzHEC(f *testing.F) {
 	})
 }
 
-// FuzzRaw does so with lines.
+// FuzzRaw checks what must hold for every body of lines.
 func FuzzRaw(f *testing.F) {
 	f.Add([]byte("a\r\n\n<3>b\n\xff\x00"), "h", "1767319445")
 	f.Add([]byte("\xEF\xBB\xBF"+strings.Repeat("x", 600)+"\n{\"level\":\"warn\"}"), "\xff", "soon")
@@ -294,7 +294,7 @@ func FuzzRaw(f *testing.F) {
 	})
 }
 
-// checkEntries: what is said to be a bad entry lies within the body.
+// checkEntries checks that the rejected entries lie within the body.
 func checkEntries(t *testing.T, body []byte, result Result) {
 	for _, r := range result.Rejected {
 		if r.Start < 0 || r.Start > r.End || r.End > int64(len(body)) {
@@ -303,8 +303,8 @@ func checkEntries(t *testing.T, body []byte, result Result) {
 	}
 }
 
-// FuzzEventCostsNoNeighbour puts any line between two good events.
-func FuzzEventCostsNoNeighbour(f *testing.F) {
+// FuzzBadEventDoesNotAffectItsNeighbours puts a line between two good events.
+func FuzzBadEventDoesNotAffectItsNeighbours(f *testing.F) {
 	for _, s := range append(hecSeeds, seeds...) {
 		f.Add(s)
 	}
@@ -317,8 +317,7 @@ func FuzzEventCostsNoNeighbour(f *testing.F) {
 	})
 }
 
-// FuzzLineSeverity: what is found is a known word, and a line is never changed
-// by looking.
+// FuzzLineSeverity checks that a severity that is found is a known word.
 func FuzzLineSeverity(f *testing.F) {
 	for _, s := range []string{`{"level":"info"}`, "<11>x", "E0102 15:04:05.0 x", "a=b level=\"warn\"", "[error] x", "\x1b[31mERROR\x1b[0m", "größe ERROR"} {
 		f.Add(s)

@@ -13,7 +13,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// cloned copies a log out of the decoder's memory.
+// cloned returns a copy of a log outside the decoder's memory.
 func cloned(l *record.Log) record.Log {
 	c := *l
 	c.Data, c.Application, c.Severity = strings.Clone(l.Data), strings.Clone(l.Application), strings.Clone(l.Severity)
@@ -40,7 +40,7 @@ func oneHEC(t *testing.T, body string) record.Log {
 	return logs[0]
 }
 
-// sample is a request of a real Docker, and what its container printed.
+// sample is a recorded request of Docker, and what its container printed.
 type sample struct {
 	body           []byte
 	stdout, stderr []string
@@ -67,8 +67,8 @@ func readSample(t testing.TB, name string) sample {
 	return sample{body, printedLines(read("container.stdout")), printedLines(read("container.stderr"))}
 }
 
-// printedLines is what a container printed as JSON can say it: each byte that
-// is no text is replaced.
+// printedLines returns what a container printed as JSON can express it: each invalid
+// byte is replaced.
 func printedLines(text []byte) []string {
 	var lines []string
 	for line := range strings.Lines(string(text)) {
@@ -77,11 +77,11 @@ func printedLines(text []byte) []string {
 	return lines
 }
 
-// asSent is a line as Docker's formats leave it.
+// asSent returns the lines as Docker's formats send them.
 func (s sample) asSent(format, tag string) (lines []string) {
 	for _, line := range slices.Concat(s.stdout, s.stderr) {
 		switch {
-		case strings.HasPrefix(line, "emoji20KiB:"): // cut in the middle of a character: one byte, then three
+		case strings.HasPrefix(line, "emoji20KiB:"): // Docker cuts it in the middle of a character: one byte, then three
 			const before = 16<<10 - 1
 			line = line[:before] + strings.Repeat(replacement, 4) + line[before+len("🚀"):]
 		case format == "json" && line == `"just a json string"`:
@@ -100,7 +100,7 @@ func (s sample) asSent(format, tag string) (lines []string) {
 	return lines
 }
 
-func TestRecordedRequestsGiveWhatTheContainerPrinted(t *testing.T) {
+func TestRecordedRequestsDecodeToWhatTheContainerPrinted(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct{ format, tag, application, metadata string }{
 		"inline":      {"inline", "", "myapp", ""},
@@ -186,7 +186,7 @@ func TestEventBecomesALog(t *testing.T) {
 	}
 }
 
-func TestEventsOfEveryFormOfBodyAreRead(t *testing.T) {
+func TestEventsOfEveryFormOfBodyAreDecoded(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
 		`{"event":"a"}{"event":"b"}{"event":"c"}`,
@@ -200,7 +200,7 @@ func TestEventsOfEveryFormOfBodyAreRead(t *testing.T) {
 	}
 }
 
-func TestTimeOfAnEventIsReadByItsSize(t *testing.T) {
+func TestUnitOfAnEventsTimeFollowsFromItsSize(t *testing.T) {
 	t.Parallel()
 	want := now.Add(-time.Hour).Truncate(time.Second)
 	for _, text := range []string{
@@ -266,7 +266,7 @@ func TestEventsInheritFromThoseBeforeThem(t *testing.T) {
 	}
 }
 
-func TestBadEventCostsNoNeighbour(t *testing.T) {
+func TestBadEventDoesNotAffectItsNeighbours(t *testing.T) {
 	t.Parallel()
 	for bad, want := range map[string]string{
 		`{"time":1}`:            "missing_field",
@@ -288,7 +288,7 @@ func TestBadEventCostsNoNeighbour(t *testing.T) {
 			"lines": "{\"event\":\"a\"}\n" + bad + "\n{\"event\":\"b\"}",
 		} {
 			if form == "glued" && bad == `"text"` {
-				continue // nothing tells where it ends
+				continue // nothing says where it ends
 			}
 			logs, result := decodeHEC(body)
 			if datas(logs) != "a|b" || result.RejectedTotal != 1 || result.Rejected[0].Code != want || result.Rejected[0].Index != 1 {
@@ -303,7 +303,7 @@ func TestBadEventCostsNoNeighbour(t *testing.T) {
 	}
 }
 
-func TestBadEventInAnArrayCostsNoNeighbour(t *testing.T) {
+func TestInvalidEventInAnArrayDoesNotAffectItsNeighbours(t *testing.T) {
 	t.Parallel()
 	for bad, want := range map[string]string{
 		`{"time":1}`:     "missing_field",
@@ -337,7 +337,7 @@ func TestArrayOfEventsWithASyntaxErrorIsRefusedWhole(t *testing.T) {
 	}
 }
 
-func TestContainersLineIsKeptHoweverDeeplyItIsNested(t *testing.T) {
+func TestDeeplyNestedContainerLineIsKept(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", 8<<10) + strings.Repeat("]", 8<<10)
 	l := oneHEC(t, `{"event":{"line":`+deep+`,"tag":"t","other":1}}`)
@@ -350,7 +350,7 @@ func TestContainersLineIsKeptHoweverDeeplyItIsNested(t *testing.T) {
 	}
 }
 
-func TestBrokenEventsAreReadInTimeThatGrowsWithTheBody(t *testing.T) {
+func TestBrokenEventsTakeLinearTime(t *testing.T) {
 	t.Parallel()
 	for _, unit := range []string{`{bad}`, `{"event":"`, `{"event":{"line":"x"}`, `{"event":1}{"`, `}{"`} {
 		body := strings.Repeat(unit, 4<<20/len(unit))
@@ -362,7 +362,7 @@ func TestBrokenEventsAreReadInTimeThatGrowsWithTheBody(t *testing.T) {
 	}
 }
 
-func TestStderrHasTheSeverityThatTheProjectGivesIt(t *testing.T) {
+func TestStderrHasTheSeverityOfTheProject(t *testing.T) {
 	t.Parallel()
 	def := defaults()
 	def.StderrAs = "error"
@@ -384,12 +384,12 @@ func TestStderrHasTheSeverityThatTheProjectGivesIt(t *testing.T) {
 	}
 }
 
-// stderrEvent is one of a container's other output.
+// stderrEvent returns an event of a container's stderr.
 func stderrEvent(line, tag, second string) string {
 	return strings.Replace(dockerEvent(line, tag, second), `"stdout"`, `"stderr"`, 1)
 }
 
-// dockerEvent is one as Docker sends it.
+// dockerEvent returns an event as Docker sends it.
 func dockerEvent(line, tag, second string) string {
 	return fmt.Sprintf(`{"event":{"line":%s,"source":"stdout","tag":"%s"},"time":"17673194%s.123457","host":"vm"}`, quoted(line), tag, second)
 }
@@ -448,7 +448,7 @@ func TestJoinedLineStaysWithinTheLimitOfARecord(t *testing.T) {
 	}
 }
 
-func TestSeverityOfAJoinedLineIsThatOfTheWhole(t *testing.T) {
+func TestSeverityIsThatOfTheWholeJoinedLine(t *testing.T) {
 	t.Parallel()
 	line := `{"msg":"` + strings.Repeat("x", 20<<10) + `","level":"error"}`
 	logs, _ := decodeHEC(dockerEvent(line[:pieceBytes], "t", "45") + dockerEvent(line[pieceBytes:], "t", "45"))

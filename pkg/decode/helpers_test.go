@@ -50,7 +50,7 @@ func clonePairs(pairs []record.Pair) []record.Pair {
 	return out
 }
 
-// oneLog is the only entry of a body, which must be good.
+// oneLog returns the only entry of a body, which must be valid.
 func oneLog(t *testing.T, body string) record.Log {
 	t.Helper()
 	logs, result := decodeLogs(body)
@@ -69,7 +69,7 @@ func oneEvent(t *testing.T, body string) record.Event {
 	return events[0]
 }
 
-// pairsText is pairs as "key=value" parted by spaces.
+// pairsText returns pairs as "key=value", separated by spaces.
 func pairsText(pairs []record.Pair) string {
 	var parts []string
 	for _, p := range pairs {
@@ -83,7 +83,7 @@ func metadata(t *testing.T, body string) string {
 	return pairsText(oneLog(t, body).Metadata)
 }
 
-// datas is the data of all logs, parted by a bar.
+// datas returns the data of all logs, separated by bars.
 func datas(logs []record.Log) string {
 	var parts []string
 	for _, l := range logs {

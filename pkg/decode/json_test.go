@@ -46,8 +46,8 @@ func TestBodyWithoutEntriesIsEmpty(t *testing.T) {
 	}
 }
 
-// TestBadEntryCostsNoNeighbour gives each rejection as index:offset.
-func TestBadEntryCostsNoNeighbour(t *testing.T) {
+// The rejections are written as index:offset.
+func TestBadEntryDoesNotAffectItsNeighbours(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ body, want, rejected string }{
 		"an array with a field missing":     {`[{"data":"a"},{"x":1},{"data":"c"}]`, "a|c", "1:14"},
@@ -147,7 +147,7 @@ func TestBodyWithoutAGoodEntryIsRefusedWithItsFirstReason(t *testing.T) {
 	}
 }
 
-func TestErrorsDoNotRepeatTheBody(t *testing.T) {
+func TestErrorsDoNotQuoteTheBody(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
 	for _, body := range []string{
@@ -161,7 +161,7 @@ func TestErrorsDoNotRepeatTheBody(t *testing.T) {
 	}
 }
 
-func TestErrorSaysWhereItIs(t *testing.T) {
+func TestErrorHasEntryAndOffset(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		"":            "empty_body: the body has no entry",
@@ -175,7 +175,7 @@ func TestErrorSaysWhereItIs(t *testing.T) {
 	}
 }
 
-func TestRejectionsAreCountedBeyondThoseKept(t *testing.T) {
+func TestRejectionsThatAreNotListedAreCounted(t *testing.T) {
 	t.Parallel()
 	_, result := decodeLogs(strings.Repeat("{}\n", 250))
 	if len(result.Rejected) != 100 || result.RejectedTotal != 250 || result.Rejected[99].Index != 99 {
@@ -183,7 +183,7 @@ func TestRejectionsAreCountedBeyondThoseKept(t *testing.T) {
 	}
 }
 
-func TestRejectionIsWhatTheContractSays(t *testing.T) {
+func TestRejectionHasTheDocumentedJSON(t *testing.T) {
 	t.Parallel()
 	_, result := decodeLogs(`{}`)
 	got, err := json.Marshal(result.Rejected)
@@ -193,13 +193,13 @@ func TestRejectionIsWhatTheContractSays(t *testing.T) {
 	}
 }
 
-func TestDecoderIsUsedAgain(t *testing.T) {
+func TestDecoderCanBeReused(t *testing.T) {
 	t.Parallel()
 	d := NewDecoder(DefaultLimits())
 	for _, body := range []string{`{"data":"a\n","host":"h","metadata":{"k":"v"}}`, `[{"data":`, `{"data":"b"}`} {
 		d.Logs([]byte(body), defaults(), func(l *record.Log) {
 			if l.Data == "b" && (l.Host != "" || len(l.Metadata) != 0) {
-				t.Errorf("left over from before: %+v", l)
+				t.Errorf("something is left of an earlier body: %+v", l)
 			}
 		})
 	}
@@ -210,7 +210,7 @@ func TestDecoderKeepsNothingOfABody(t *testing.T) {
 	d := NewDecoder(DefaultLimits())
 	d.Logs([]byte(`{"data":"`+strings.Repeat(`\n`, keptText)+`","metadata":{"k":"v"}}`), defaults(), func(*record.Log) {})
 	if d.scan.body != nil || cap(d.scan.text) > keptText || d.log.Data != "" || d.fields[fieldData].text != "" || d.emitLog != nil {
-		t.Error("the decoder still holds on to the body")
+		t.Error("the decoder still refers to the body")
 	}
 	for _, p := range d.pairs.list[:cap(d.pairs.list)] {
 		if p.Key != "" || p.Value != "" {

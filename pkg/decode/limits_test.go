@@ -8,7 +8,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-func TestRecordAboveItsLimitIsRefusedAlone(t *testing.T) {
+func TestRecordAboveItsLimitIsRejectedAlone(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
 	big := strings.Repeat("x", limit-len("token-nameINFO"))
@@ -16,17 +16,17 @@ func TestRecordAboveItsLimitIsRefusedAlone(t *testing.T) {
 		entry string
 		want  string
 	}{
-		"exactly the limit":           {`{"data":"` + big + `"}`, ""},
-		"a byte more":                 {`{"data":"` + big + `y"}`, CodeBodyTooLarge},
-		"a byte more of pairs":        {`{"data":"` + big + `","":1}`, CodeBodyTooLarge},
-		"many full values":            {`{"data":""` + manyValues(100) + `}`, CodeBodyTooLarge},
-		"a value that is cut":         {`{"data":"","k":"` + big + big + `"}`, ""},
-		"escapes that stay small":     {`{"data":"` + strings.Repeat(`\u0041`, limit/2) + `"}`, ""},
-		"escapes that get large":      {`{"data":"` + strings.Repeat(`\n`, limit) + `"}`, CodeBodyTooLarge},
-		"bytes that grow when mended": {`{"data":"` + strings.Repeat("\xff", limit/2) + `"}`, CodeBodyTooLarge},
-		"escapes beyond holding":      {`{"data":"` + strings.Repeat(`\n`, 5*limit) + `"}`, CodeBodyTooLarge},
-		"bad bytes beyond holding":    {`{"data":["` + strings.Repeat("\xff", 9*limit) + `"]}`, CodeBodyTooLarge},
-		"JSON text":                   {`{"data":["` + big + `"]}`, CodeBodyTooLarge},
+		"exactly the limit":             {`{"data":"` + big + `"}`, ""},
+		"a byte more":                   {`{"data":"` + big + `y"}`, CodeBodyTooLarge},
+		"a byte more of pairs":          {`{"data":"` + big + `","":1}`, CodeBodyTooLarge},
+		"many full values":              {`{"data":""` + manyValues(100) + `}`, CodeBodyTooLarge},
+		"a value that is cut":           {`{"data":"","k":"` + big + big + `"}`, ""},
+		"escapes that stay small":       {`{"data":"` + strings.Repeat(`\u0041`, limit/2) + `"}`, ""},
+		"escapes that get large":        {`{"data":"` + strings.Repeat(`\n`, limit) + `"}`, CodeBodyTooLarge},
+		"bytes that grow when replaced": {`{"data":"` + strings.Repeat("\xff", limit/2) + `"}`, CodeBodyTooLarge},
+		"escapes beyond holding":        {`{"data":"` + strings.Repeat(`\n`, 5*limit) + `"}`, CodeBodyTooLarge},
+		"bad bytes beyond holding":      {`{"data":["` + strings.Repeat("\xff", 9*limit) + `"]}`, CodeBodyTooLarge},
+		"JSON text":                     {`{"data":["` + big + `"]}`, CodeBodyTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +55,7 @@ func manyValues(n int) string {
 	return b.String()
 }
 
-func TestRecordOfOneMebibyteIsTheMost(t *testing.T) {
+func TestLargestRecordIsOneMebibyte(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 1<<20-len("token-nameINFO"))
 	oneLog(t, `{"data":"`+text+`"}`)
@@ -68,7 +68,7 @@ func TestRecordOfOneMebibyteIsTheMost(t *testing.T) {
 	}
 }
 
-// TestDepthIsBounded counts the record itself as the first level.
+// The depth counts the record itself as the first level.
 func TestDepthIsBounded(t *testing.T) {
 	t.Parallel()
 	nest := func(open, shut string, n int) string { return strings.Repeat(open, n) + "1" + strings.Repeat(shut, n) }
@@ -111,8 +111,8 @@ func TestDepthIsBounded(t *testing.T) {
 	}
 }
 
-// TestHostileBodiesCostLittle measures memory, and in bytes looked at again
-// also time, which would depend on the machine.
+// The test measures memory, and instead of time, which depends on the machine, the
+// bytes that are read again.
 func TestHostileBodiesCostLittle(t *testing.T) {
 	const size = 1 << 20
 	fill := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
@@ -153,7 +153,7 @@ func TestHostileBodiesCostLittle(t *testing.T) {
 			t.Errorf("%s: %d MiB allocated", name, grown>>20)
 		}
 		if d.rescans > rescanFree+(rescanFactor+1)*len(body) {
-			t.Errorf("%s: %d bytes looked at again", name, d.rescans)
+			t.Errorf("%s: %d bytes read again", name, d.rescans)
 		}
 		if result.Accepted+result.RejectedTotal == 0 && result.refused == nil && name != "newlines" {
 			t.Errorf("%s: nothing counted", name)

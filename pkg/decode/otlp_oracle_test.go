@@ -22,17 +22,17 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// LogsData has the same fields as ExportLogsServiceRequest, whose package would
-// bring all of gRPC with it.
+// LogsData has the same fields as ExportLogsServiceRequest, whose package depends on
+// all of gRPC.
 
-// wideLimits let the oracle leave the limits out.
+// wideLimits are so wide that the oracle can ignore the limits.
 func wideLimits() Limits {
 	l := DefaultLimits()
 	l.Keys, l.Key, l.Value, l.Record, l.Decoded, l.Depth = 1<<20, 1<<20, 1<<24, 1<<24, 1<<40, 10_000
 	return l
 }
 
-// wantOTLP maps a request by the OpenTelemetry project's own decoding of it.
+// wantOTLP maps a request that the OpenTelemetry project's own library decoded.
 func wantOTLP(request *logsv1.LogsData) []record.Log {
 	var logs []record.Log
 	for _, resource := range request.GetResourceLogs() {
@@ -45,7 +45,7 @@ func wantOTLP(request *logsv1.LogsData) []record.Log {
 	return logs
 }
 
-// oracle gathers one log's fields.
+// oracle collects one log's fields.
 type oracle struct{ log record.Log }
 
 func wantLog(resource *resourcev1.Resource, scope *commonv1.InstrumentationScope, entry *logsv1.LogRecord) record.Log {
@@ -158,7 +158,7 @@ func (o *oracle) time(entry *logsv1.LogRecord) {
 
 func bodyText(value *commonv1.AnyValue) string { return valueText(value, true) }
 
-// valueText is a value as text, bare where it is not inside another.
+// valueText returns a value as text, without quotes if it is not inside another.
 func valueText(value *commonv1.AnyValue, bare bool) string {
 	quote := quotedText
 	if bare {
@@ -210,7 +210,7 @@ func doubleText(f float64, quote func(string) string) string {
 	return string(text)
 }
 
-// quotedText escapes what JSON must have escaped, and no more.
+// quotedText escapes only what JSON requires.
 func quotedText(text string) string {
 	special := regexp.MustCompile("[\x00-\x1f\"\\\\]")
 	return `"` + special.ReplaceAllStringFunc(text, func(c string) string {
@@ -225,7 +225,7 @@ func quotedText(text string) string {
 	}) + `"`
 }
 
-// genRequest makes requests of all shapes.
+// genRequest generates requests of all shapes.
 func genRequest(t *rapid.T) *logsv1.LogsData {
 	request := &logsv1.LogsData{}
 	for range rapid.IntRange(0, 3).Draw(t, "resources") {
@@ -314,7 +314,7 @@ func genValue(t *rapid.T, depth int) *commonv1.AnyValue {
 	return &commonv1.AnyValue{Value: &commonv1.AnyValue_KvlistValue{KvlistValue: list}}
 }
 
-// protoBody and jsonBody are a request as OpenTelemetry's libraries send it.
+// protoBody and jsonBody return a request as OpenTelemetry's libraries send it.
 func protoBody(t interface{ Fatal(...any) }, request *logsv1.LogsData) []byte {
 	body, err := proto.Marshal(request)
 	if err != nil {
@@ -331,7 +331,7 @@ func jsonBody(t interface{ Fatal(...any) }, options protojson.MarshalOptions, re
 	return hexIDs(body)
 }
 
-// hexIDs writes ids as OTLP has them; protobuf's own mapping has base64.
+// hexIDs writes ids in hexadecimal, as OTLP does; protobuf's own mapping uses base64.
 func hexIDs(body []byte) []byte {
 	id := regexp.MustCompile(`("(?:traceId|spanId|trace_id|span_id)": ?")([A-Za-z0-9+/=]*)"`)
 	return id.ReplaceAllFunc(body, func(found []byte) []byte {

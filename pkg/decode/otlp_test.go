@@ -22,7 +22,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// decodeOTLP copies what a body gives.
+// decodeOTLP returns copies of the logs of a body.
 func decodeOTLP(d *Decoder, isJSON bool, body []byte) ([]record.Log, Result) {
 	var logs []record.Log
 	emit := func(l *record.Log) {
@@ -39,7 +39,7 @@ func decodeOTLP(d *Decoder, isJSON bool, body []byte) ([]record.Log, Result) {
 	return logs, result
 }
 
-// otlpJSON decodes the records, which stand in a request without more.
+// otlpJSON decodes records in an otherwise empty request.
 func otlpJSON(records string) ([]record.Log, Result) {
 	return decodeOTLP(NewDecoder(DefaultLimits()), true, []byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[`+records+`]}]}]}`))
 }
@@ -48,7 +48,7 @@ func text(s string) *commonv1.AnyValue {
 	return &commonv1.AnyValue{Value: &commonv1.AnyValue_StringValue{StringValue: s}}
 }
 
-// requestOf is a request with one resource and one scope.
+// requestOf returns a request with one resource and one scope.
 func requestOf(attributes []*commonv1.KeyValue, records ...*logsv1.LogRecord) *logsv1.LogsData {
 	return &logsv1.LogsData{ResourceLogs: []*logsv1.ResourceLogs{{
 		Resource: &resourcev1.Resource{Attributes: attributes}, ScopeLogs: []*logsv1.ScopeLogs{{LogRecords: records}},
@@ -77,7 +77,7 @@ func TestOTLPExampleOfTheSpecificationIsRead(t *testing.T) {
 	}
 }
 
-func TestOTLPSharedPartMayStandBehindWhatSharesIt(t *testing.T) {
+func TestOTLPResourceMayFollowItsLogs(t *testing.T) {
 	t.Parallel()
 	const body = `{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"x"}}],"scope":{"name":"s"}},{"logRecords":[{}]}],
 		"resource":{"attributes":[{"value":{"stringValue":"api"},"key":"service.name"},{"key":"k","value":{"intValue":7}}]}}]}`
@@ -101,7 +101,7 @@ func TestOTLPSharedPartMayStandBehindWhatSharesIt(t *testing.T) {
 	}
 }
 
-func TestOTLPBadRecordCostsNoNeighbour(t *testing.T) {
+func TestOTLPBadRecordDoesNotAffectItsNeighbours(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"arrayValue":{"values":[`, 70) + `{}` + strings.Repeat(`]}}`, 70)
 	for name, c := range map[string]struct{ record, code string }{
@@ -156,7 +156,7 @@ func TestOTLPJSONIsReadLeniently(t *testing.T) {
 	}
 }
 
-func TestOTLPBodyThatIsNoRequestGivesNothing(t *testing.T) {
+func TestOTLPBodyThatIsNotARequestIsRefused(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		``: CodeInvalidJSON, `[]`: CodeInvalidJSON, `{"resourceLogs":{}}`: CodeInvalidJSON, `{"resourceLogs":[1]}`: CodeInvalidJSON,
@@ -181,7 +181,7 @@ func checkRefused(t *testing.T, isJSON bool, body []byte, code string) {
 	}
 }
 
-func TestOTLPRequestWithoutRecordsIsGood(t *testing.T) {
+func TestOTLPRequestWithoutRecordsIsValid(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{}`, ` {"resourceLogs":[]} `, `{"resourceLogs":null}`, `{"resourceLogs":[{},{"scopeLogs":[{}]}]}`} {
 		if logs, result := decodeOTLP(NewDecoder(DefaultLimits()), true, []byte(body)); len(logs) != 0 || result.Err() != nil {
@@ -195,8 +195,8 @@ func TestOTLPRequestWithoutRecordsIsGood(t *testing.T) {
 	}
 }
 
-// A cut body is never a smaller one: protobuf would allow it between two of
-// the outermost fields only, of which this one has one.
+// A cut body is never a valid smaller one: protobuf allows that only between two
+// outermost fields, and this body has one.
 func TestOTLPCutBodyIsRefused(t *testing.T) {
 	t.Parallel()
 	request := requestOf([]*commonv1.KeyValue{{Key: "service.name", Value: text("api")}}, &logsv1.LogRecord{Body: text("x"), TimeUnixNano: 1}, &logsv1.LogRecord{Body: text("y")})
@@ -211,7 +211,7 @@ func TestOTLPCutBodyIsRefused(t *testing.T) {
 	}
 }
 
-func TestOTLPLimitsHoldForWhatIsShared(t *testing.T) {
+func TestOTLPLimitsApplyToSharedAttributes(t *testing.T) {
 	t.Parallel()
 	var attributes []*commonv1.KeyValue
 	for i := range 120 {
@@ -248,7 +248,7 @@ func TestOTLPLimitsHoldForWhatIsShared(t *testing.T) {
 	}
 }
 
-func TestOTLPTextIsMendedAndMarked(t *testing.T) {
+func TestOTLPInvalidTextIsReplacedAndMarked(t *testing.T) {
 	t.Parallel()
 	request := requestOf([]*commonv1.KeyValue{{Key: "k", Value: text("a~~")}}, &logsv1.LogRecord{Body: text("b~")}, &logsv1.LogRecord{Body: text("fine")})
 	body := bytes.ReplaceAll(protoBody(t, request), []byte("~"), []byte("\xff")) // the library itself sends no bad text
@@ -263,7 +263,7 @@ func TestOTLPTextIsMendedAndMarked(t *testing.T) {
 	}
 }
 
-// A small body whose records share much is bounded as if it were written out.
+// A small body whose records share much is bounded as if each record had its own copy.
 func TestOTLPSharedAttributesAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	attributes := []*commonv1.KeyValue{}
@@ -367,8 +367,8 @@ func TestOTLPAllocatesNothingARecordWhenWarm(t *testing.T) {
 	}
 }
 
-// FuzzOTLPProto compares any bytes that OpenTelemetry's library takes with what
-// it makes of them.
+// FuzzOTLPProto compares the decoding of any bytes that OpenTelemetry's library
+// accepts.
 func FuzzOTLPProto(f *testing.F) {
 	f.Add(protoBody(f, benchRequest(2, 10)))
 	f.Add([]byte("\x0a\x0e\x12\x0c\x12\x0a\x2a\x02\x0a\x00\x2a\x04\x32\x02\x0a\x00"))
@@ -387,9 +387,9 @@ func FuzzOTLPProto(f *testing.F) {
 	})
 }
 
-// FuzzOTLPJSON compares likewise what protobuf's own mapping takes. Ids and
-// bytes, for which OTLP has another form or Logboom keeps what was sent, are
-// left out, and a severity's number as a string, which protobuf would not take.
+// FuzzOTLPJSON does the same for what protobuf's own JSON mapping accepts. It leaves
+// out ids and bytes, whose form differs, and a severity's number as a string, which
+// protobuf does not accept.
 func FuzzOTLPJSON(f *testing.F) {
 	f.Add(jsonBody(f, protojson.MarshalOptions{}, benchRequest(2, 10)))
 	f.Add(jsonBody(f, protojson.MarshalOptions{UseProtoNames: true, Multiline: true}, benchRequest(1, 10)))
@@ -410,7 +410,7 @@ func FuzzOTLPJSON(f *testing.F) {
 	})
 }
 
-// checkOTLPBounds checks what must hold for every answer.
+// checkOTLPBounds checks what must hold for every body.
 func checkOTLPBounds(t *testing.T, decode func([]byte, Defaults, func(*record.Log)) Result, body []byte) {
 	emitted := 0
 	result := decode(body, defaults(), func(l *record.Log) {

@@ -37,7 +37,7 @@ func TestRawLinesHaveTheirRequestsOrigin(t *testing.T) {
 	}
 }
 
-func TestRawLineOverTheLimitCostsNoNeighbour(t *testing.T) {
+func TestRawLineAboveTheLimitDoesNotAffectItsNeighbours(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<20)
 	for _, line := range []string{long, strings.Repeat("\xff", 9<<20)} {

@@ -8,7 +8,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-func TestSeverityWordIsFreedOfItsFrame(t *testing.T) {
+func TestSeverityWordIsTrimmed(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"Warning", "[Warning]", " Warning: ", "\t::[[Warning]]\n"} {
 		if got := severityWord(text); got != "Warning" {
@@ -17,7 +17,7 @@ func TestSeverityWordIsFreedOfItsFrame(t *testing.T) {
 	}
 }
 
-func TestSchemesGiveBareNumbersAMeaning(t *testing.T) {
+func TestSchemesDefineBareNumbers(t *testing.T) {
 	t.Parallel()
 	for scheme, numbers := range map[string]map[string]uint8{
 		"syslog": {"0": 21, "1": 19, "2": 18, "3": 17, "4": 13, "5": 10, "6": 9, "7": 5, "8": 0, "07": 5, "-1": 0, "": 0},
@@ -120,7 +120,7 @@ func TestLineNamesItsSeverity(t *testing.T) {
 	}
 }
 
-func TestEveryLevelWordCouldBeOne(t *testing.T) {
+func TestNoLevelWordIsRuledOut(t *testing.T) {
 	t.Parallel()
 	for _, word := range strings.Fields("trace trce finest verbose vrb debug dbg fine d info information informational inf i notice warn warning wrn w " +
 		"error err severe e critical crit dpanic alert panic fatal ftl emerg emergency f") {

@@ -29,7 +29,7 @@ func TestEscapesBecomeWhatTheyStandFor(t *testing.T) {
 	}
 }
 
-func TestBytesThatAreNoTextAreReplacedAndCounted(t *testing.T) {
+func TestInvalidBytesAreReplacedAndCounted(t *testing.T) {
 	t.Parallel()
 	const r = "\uFFFD"
 	for raw, want := range map[string]struct {
@@ -120,8 +120,8 @@ func TestLongKeysAreCutAndMarked(t *testing.T) {
 	}
 }
 
-// mustBeCut checks that got is text's beginning and a mark which together fill
-// the limit but for a rune that did not fit.
+// mustBeCut checks that got is text's beginning and a mark, which together fill the
+// limit, except for a rune that did not fit.
 func mustBeCut(t *testing.T, got, text string, limit int) {
 	t.Helper()
 	at := strings.LastIndex(got, "…[truncated ")
@@ -159,7 +159,7 @@ func TestKeysBeyondTheLimitAreDroppedAndCounted(t *testing.T) {
 	}
 }
 
-func TestMarksTakeThePlaceOfASendersKeys(t *testing.T) {
+func TestMarksReplaceAClientsKeys(t *testing.T) {
 	t.Parallel()
 	got := metadata(t, "{\"data\":\"\xff\",\"_invalid_utf8\":\"0\",\"timestamp_original\":\"x\",\"timestamp\":\"y\"}")
 	if want := "_invalid_utf8=1 timestamp_original=y"; got != want {
@@ -167,7 +167,7 @@ func TestMarksTakeThePlaceOfASendersKeys(t *testing.T) {
 	}
 }
 
-func TestTinyLimitsCutToNothingButTheMark(t *testing.T) {
+func TestTinyLimitsLeaveOnlyTheMark(t *testing.T) {
 	t.Parallel()
 	l := DefaultLimits()
 	l.Key, l.Value, l.Keys = 3, 5, 0

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestTimesAreReadExactly(t *testing.T) {
+func TestTimesAreParsedExactly(t *testing.T) {
 	t.Parallel()
 	const second = 1700000000
 	for text, want := range map[string]int64{
@@ -70,7 +70,7 @@ func TestTimesAreReadExactly(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTimeIsNotRead(t *testing.T) {
+func TestInvalidTimesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", " ", "-", "+", ".5", "5.", "1.", "e5", "1e", "1e+", "1ex", "1x", "0x10", "1 2", "1,5", "NaN", "Infinity", "--1", "yesterday",
@@ -85,7 +85,7 @@ func TestWhatIsNoTimeIsNotRead(t *testing.T) {
 	}
 }
 
-func TestEveryDayIsTheRightOne(t *testing.T) {
+func TestEveryDayIsParsedExactly(t *testing.T) {
 	t.Parallel()
 	day := time.Date(1679, 1, 1, 0, 0, 0, 0, time.UTC)
 	for day.Year() < 2262 {
@@ -97,8 +97,8 @@ func TestEveryDayIsTheRightOne(t *testing.T) {
 	}
 }
 
-// FuzzTime holds ParseTimestamp to the standard library: what that reads as RFC 3339
-// it reads the same.
+// FuzzTime compares ParseTimestamp with the standard library for every text that the
+// library accepts as RFC 3339.
 func FuzzTime(f *testing.F) {
 	for _, text := range []string{"2023-11-14T22:13:20.123456789Z", "2024-02-29T23:59:59-07:00", "1700000000.5", "1e9", "-0"} {
 		f.Add(text)

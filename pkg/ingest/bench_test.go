@@ -19,8 +19,8 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// benchLines are lines as programs write them: those of the *.log files in the
-// folder LOGBOOM_CORPUS, or made ones.
+// benchLines returns lines as programs write them: those of the *.log files in the
+// folder LOGBOOM_CORPUS, or generated ones.
 func benchLines(b *testing.B, n int) []string {
 	b.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -47,8 +47,8 @@ func benchLines(b *testing.B, n int) []string {
 	return lines[:n]
 }
 
-// forms make a body of n lines that is another one each time, as a repeat of
-// the same would be stored once.
+// forms return a body of n lines that differs each time, because a repeated body
+// would be stored once.
 var forms = map[string]func(b *testing.B, lines []string) func(i int) []byte{
 	"hec/plain": func(b *testing.B, lines []string) func(int) []byte {
 		body := hecBody(b, lines)
@@ -107,8 +107,8 @@ func packed(b *testing.B, w *gzip.Writer, body []byte) []byte {
 }
 
 // BenchmarkIntake is a body of 1000 lines from its first byte to the queue's
-// acknowledgement. cpu-ns/line is the time of all of the process's threads,
-// those of the queue in it included.
+// acknowledgement. cpu-ns/line is the time of all threads of the process, including
+// the queue.
 func BenchmarkIntake(b *testing.B) {
 	const rows = 1000
 	for name, form := range forms {
@@ -144,7 +144,7 @@ func (b *bench) intake(form string, body []byte) int {
 	return answer.Code
 }
 
-// cpuTime is what the process has used so far, in its own code and the kernel's.
+// cpuTime returns what the process has used so far, in its own code and the kernel.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage

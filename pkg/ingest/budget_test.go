@@ -11,13 +11,13 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-func TestBodiesOverTheMemoryAreRefusedAtOnceAndItIsGivenBack(t *testing.T) {
+func TestBodiesBeyondTheMemoryAreRefusedAtOnceAndMemoryIsReleased(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 256 << 20})
 	b.server.budget.limit = 16 << 20
 	var senders sync.WaitGroup
 	ends := make([]*io.PipeWriter, 3)
-	for i := range ends { // three bodies of 1 MiB are held half-sent
+	for i := range ends { // three bodies of 1 MiB are half sent
 		reader, writer := io.Pipe()
 		ends[i] = writer
 		senders.Go(func() {
@@ -25,9 +25,9 @@ func TestBodiesOverTheMemoryAreRefusedAtOnceAndItIsGivenBack(t *testing.T) {
 			request.Header.Set("Authorization", "Bearer "+b.token)
 			answer := httptest.NewRecorder()
 			b.server.ServeHTTP(answer, request)
-			reader.Close() // a refused body is read no further
+			reader.Close() // a refused body is not read further
 			if answer.Code != http.StatusAccepted {
-				t.Errorf("a body that was there first: answer %d: %s", answer.Code, answer.Body)
+				t.Errorf("an earlier body: answer %d: %s", answer.Code, answer.Body)
 			}
 		})
 		if _, err := io.WriteString(writer, `{"data":"`+strings.Repeat("x", 900<<10)); err != nil {
@@ -47,6 +47,6 @@ func TestBodiesOverTheMemoryAreRefusedAtOnceAndItIsGivenBack(t *testing.T) {
 	}
 	senders.Wait()
 	if held := b.server.budget.held.Load(); held != 0 {
-		t.Errorf("%d bytes are held when nothing is under way", held)
+		t.Errorf("%d bytes are held with no request in progress", held)
 	}
 }

@@ -26,7 +26,7 @@ const hecPath = "/services/collector/event/1.0"
 
 const hecOK = `{"text":"Success","code":0}`
 
-// ask sends a request with the header as it is.
+// ask sends a request with exactly these headers.
 func (b *bench) ask(method, path, body string, header ...string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i+1 < len(header); i += 2 {
@@ -37,7 +37,7 @@ func (b *bench) ask(method, path, body string, header ...string) *httptest.Respo
 	return answer
 }
 
-// splunk posts as Docker does: without a Content-Type.
+// splunk posts like Docker, without a Content-Type.
 func (b *bench) splunk(path, body string, header ...string) *httptest.ResponseRecorder {
 	return b.ask(http.MethodPost, path, body, append([]string{"Authorization", "Splunk " + b.token}, header...)...)
 }
@@ -52,7 +52,7 @@ func checkHEC(t *testing.T, answer *httptest.ResponseRecorder, status int, body 
 	}
 }
 
-// dropped is what was counted as dropped and not sent yet, by reason.
+// dropped returns what was counted as dropped and not sent yet, by reason.
 func (b *bench) dropped() map[string]record.Drop {
 	b.server.drops.mu.Lock()
 	defer b.server.drops.mu.Unlock()
@@ -68,7 +68,7 @@ var (
 	rawPaths   = []string{"/services/collector/raw", "/services/collector/raw/1.0"}
 )
 
-func TestContainerLogsAreTakenOnEveryPath(t *testing.T) {
+func TestContainerLogsAreAcceptedOnEveryPath(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	var want []string
@@ -85,7 +85,7 @@ func TestContainerLogsAreTakenOnEveryPath(t *testing.T) {
 	}
 }
 
-func TestAnybodyMayAskForOptions(t *testing.T) {
+func TestOptionsNeedNoToken(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	paths := slices.Concat(eventPaths, rawPaths, []string{"/services/collector/health", "/services/collector/health/1.0", "/v1/logs/shop", "/v1/events/shop"})
@@ -101,7 +101,7 @@ func TestAnybodyMayAskForOptions(t *testing.T) {
 	}
 }
 
-func TestContainerTokenIsTakenInEachForm(t *testing.T) {
+func TestContainerTokenIsAcceptedInEachForm(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	basic := func(pair string) string { return base64.StdEncoding.EncodeToString([]byte(pair)) }
@@ -140,7 +140,7 @@ func TestContainerTokenIsTakenInEachForm(t *testing.T) {
 	}
 }
 
-func TestBodyOfWhichNothingCanBeReadIsAnsweredWithTheFirstBadEvent(t *testing.T) {
+func TestBodyWithoutAValidEventIsAnsweredWithTheFirstBadEvent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	for body, want := range map[string]string{
@@ -166,8 +166,6 @@ func TestBodyOfWhichNothingCanBeReadIsAnsweredWithTheFirstBadEvent(t *testing.T)
 	}
 }
 
-// A bad event inside a batch is answered like the others, kept as a dead letter
-// and counted.
 func TestBadEventInABatchBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
@@ -200,7 +198,7 @@ func TestBadEventInABatchBecomesADeadLetter(t *testing.T) {
 	}
 }
 
-func TestBadEventsPastTheListedOnesAreCounted(t *testing.T) {
+func TestBadEventsThatAreNotListedAreCounted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	checkHEC(t, b.splunk(hecPath, `{"event":"good"}`+strings.Repeat(`{"event":""}`, 250)), http.StatusOK, hecOK)
@@ -212,7 +210,7 @@ func TestBadEventsPastTheListedOnesAreCounted(t *testing.T) {
 	}
 }
 
-func TestLetterThatCannotBeKeptCostsTheBatchNothing(t *testing.T) {
+func TestBatchIsAcceptedWhenADeadLetterCannotBeStored(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.server.deps.DeadLetter = func(context.Context, stream.DeadLetter) error { return stream.ErrUnavailable }
@@ -222,7 +220,7 @@ func TestLetterThatCannotBeKeptCostsTheBatchNothing(t *testing.T) {
 	}
 }
 
-func TestRepeatOfATimedBodyIsStoredOnce(t *testing.T) {
+func TestRepeatedBodyWithTimesIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	var packed bytes.Buffer
@@ -256,7 +254,7 @@ func TestRepeatOfATimedBodyIsStoredOnce(t *testing.T) {
 	}
 }
 
-func TestRepeatWithBadEventsLeavesOneLetterOfEach(t *testing.T) {
+func TestRepeatedBodyStoresEachDeadLetterOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	body := fmt.Sprintf(`{"event":"a","time":%d}{"event":""}`, b.server.deps.Now().Unix())
@@ -268,7 +266,7 @@ func TestRepeatWithBadEventsLeavesOneLetterOfEach(t *testing.T) {
 	}
 }
 
-func TestContainersSpentQuotaDropsAndCounts(t *testing.T) {
+func TestContainerLogsBeyondTheQuotaAreDroppedAndCounted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.limit(t, func(s *project.Settings) { s.DailyRecords = number(2) })
@@ -286,7 +284,7 @@ func TestContainersSpentQuotaDropsAndCounts(t *testing.T) {
 	checkHEC(t, b.splunk(hecPath, "no json"), http.StatusBadRequest, `{"text":"Invalid data format","code":6,"invalid-event-number":0}`)
 }
 
-func TestContainersSpentQuotaRefusesWhereTheProjectSaysSo(t *testing.T) {
+func TestContainerLogsBeyondTheQuotaAreRefusedIfTheProjectSaysSo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.limit(t, func(s *project.Settings) { s.DailyRecords = number(2); s.OnQuota = project.OnQuotaRefuse })
@@ -299,7 +297,7 @@ func TestContainersSpentQuotaRefusesWhereTheProjectSaysSo(t *testing.T) {
 	}
 }
 
-func TestContainersProjectSaysWhatStderrIs(t *testing.T) {
+func TestProjectSetsTheSeverityOfStderr(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.limit(t, func(s *project.Settings) { s.StderrAs = "warn" })
@@ -316,7 +314,7 @@ func TestContainersProjectSaysWhatStderrIs(t *testing.T) {
 	}
 }
 
-func TestContainerLogsAreRefusedWhileTheQueueIsAway(t *testing.T) {
+func TestContainerLogsAreRefusedWhileTheQueueIsDown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.health.Add("queue", b.topology.Healthy)
@@ -358,7 +356,7 @@ func TestContainerBodyMayBeLargerThanTheNativeOne(t *testing.T) {
 	checkHEC(t, b.splunk("/small", strings.Repeat(line, 100)), http.StatusRequestEntityTooLarge, `{"text":"Invalid data format","code":6}`)
 }
 
-func TestOtherMethodsAndPathsOfContainerLogsAreNone(t *testing.T) {
+func TestOtherMethodsAndPathsOfContainerLogsAreNotFound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	checkProblem(t, b.ask(http.MethodGet, hecPath, ""), http.StatusMethodNotAllowed, "method_not_allowed")

@@ -32,12 +32,12 @@ import (
 	"github.com/logboom/logboom/pkg/token"
 )
 
-// patience is for all that has to happen and not how fast, on machines that are
+// patience bounds what must happen, no matter how fast, because test machines can be
 // busy or stand still for seconds.
 const patience = time.Minute
 
-// bench is the service over a real queue of the test's own. No time passes on
-// its clock, so that no window of a quota ends in the middle of a test.
+// bench is the service with a real queue of its own. Its clock stands still, so that
+// no window of a quota ends in the middle of a test.
 type bench struct {
 	server      *Server
 	health      *telemetry.Health
@@ -108,7 +108,7 @@ func newBench(t testing.TB, streams stream.Config) *bench {
 	return b
 }
 
-// asked asks the queue again where an answer took too long.
+// asked repeats a question to the queue until it is answered.
 func asked[T any](t testing.TB, ask func() (T, error)) T {
 	t.Helper()
 	for began := time.Now(); ; {
@@ -123,9 +123,9 @@ func asked[T any](t testing.TB, ask func() (T, error)) T {
 	}
 }
 
-// steady asks a cache again that could not tell in its second, and goes on
-// knowing a token that it has told of: what a cache does on a machine that
-// stands still is not what these tests are about.
+// steady repeats a question to a cache that could not answer in time, and remembers
+// the tokens that were answered. A machine that stands still must not fail these
+// tests.
 type steady struct {
 	cache *token.Cache
 
@@ -194,7 +194,7 @@ func checkProblem(t *testing.T, answer *httptest.ResponseRecorder, status int, c
 	}
 }
 
-// queued is every record on the stream, in order.
+// queued returns every record on the stream, in order.
 func (b *bench) queued(t *testing.T, name string) []stream.Delivery {
 	t.Helper()
 	info := asked(t, func() (stream.Info, error) { return b.topology.Info(t.Context(), name) })
@@ -206,7 +206,7 @@ func (b *bench) queued(t *testing.T, name string) []stream.Delivery {
 	})
 }
 
-// letters are the first dead letters.
+// letters returns the first dead letters.
 func (b *bench) letters(t *testing.T) []stream.Letter {
 	t.Helper()
 	return asked(t, func() (stream.LetterPage, error) { return b.deadLetters.List(t.Context(), 0, 1000) }).Letters
@@ -242,7 +242,7 @@ func lines(t *testing.T, deliveries []stream.Delivery) []string {
 	return all
 }
 
-func TestAnswerIsGivenOnceTheQueueHasTheRecords(t *testing.T) {
+func TestAnswerIsSentAfterTheQueueHasTheRecords(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	answer := b.post("/v1/logs/shop", `[{"data":"a"},{"data":"b"},{"no":"data"}]`)
@@ -278,7 +278,7 @@ func TestNotifyChoosesTheSubject(t *testing.T) {
 	}
 }
 
-func TestLargeBodyIsCutIntoMessagesThatTheQueueTakes(t *testing.T) {
+func TestLargeBodyBecomesSeveralSections(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 256 << 20})
 	var body strings.Builder
@@ -300,7 +300,7 @@ func TestLargeBodyIsCutIntoMessagesThatTheQueueTakes(t *testing.T) {
 	}
 }
 
-func TestFullQueueIsAnsweredAndTakesNothing(t *testing.T) {
+func TestFullQueueIsAnsweredAndAcceptsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 1 << 20})
 	accepted := 0
@@ -323,7 +323,7 @@ func TestFullQueueIsAnsweredAndTakesNothing(t *testing.T) {
 	t.Fatal("the queue took everything")
 }
 
-func TestLostQueueIsAnsweredAtOnce(t *testing.T) {
+func TestUnreachableQueueIsAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	if answer := b.post("/v1/logs/shop", `{"data":"a"}`); answer.Code != http.StatusAccepted {
@@ -335,7 +335,7 @@ func TestLostQueueIsAnsweredAtOnce(t *testing.T) {
 	checkProblem(t, b.post("/v1/logs/shop", `{"data":"b"}`), http.StatusServiceUnavailable, "queue_unavailable")
 }
 
-func TestDrainingServerTakesNothing(t *testing.T) {
+func TestDrainingServerAcceptsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.health.Drain()
@@ -345,7 +345,7 @@ func TestDrainingServerTakesNothing(t *testing.T) {
 	}
 }
 
-func TestRecordLargerThanAMessageIsRefusedAndTheNextTaken(t *testing.T) {
+func TestRecordLargerThanAMessageIsRefusedAndTheNextAccepted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	checkProblem(t, b.post("/v1/logs/shop", `{"data":"`+strings.Repeat("x", 1<<20+1)+`"}`), http.StatusRequestEntityTooLarge, "body_too_large")
@@ -355,7 +355,7 @@ func TestRecordLargerThanAMessageIsRefusedAndTheNextTaken(t *testing.T) {
 	}
 }
 
-func TestSlowSendersAreCutOff(t *testing.T) {
+func TestSlowClientsAreDisconnected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sent, answer string
@@ -384,7 +384,7 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 	}
 }
 
-// listen runs the service on a port until the test ends, and gives its address.
+// listen runs the service on a port until the test ends, and returns its address.
 func (b *bench) listen(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -444,7 +444,7 @@ func (b *bench) dial(t *testing.T) net.Conn {
 	return conn
 }
 
-func TestLongHeadIsRefused(t *testing.T) {
+func TestLongHeaderIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+b.listen(t)+"/v1/logs/shop", strings.NewReader(`{"data":"a"}`))
@@ -480,7 +480,7 @@ func TestArrayWithASyntaxErrorIsRefusedWhole(t *testing.T) {
 	}
 }
 
-func TestIdempotencyKeysOfOthersNeverMeet(t *testing.T) {
+func TestIdempotencyKeysOfDifferentProjectsAndKindsDiffer(t *testing.T) {
 	t.Parallel()
 	header := http.Header{"Idempotency-Key": {"k"}}
 	seen := map[string]bool{}
@@ -498,7 +498,7 @@ func TestIdempotencyKeysOfOthersNeverMeet(t *testing.T) {
 	}
 }
 
-func TestBearerSchemeIsCaseBlind(t *testing.T) {
+func TestBearerSchemeIsCaseInsensitive(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
 		"Bearer abc": "abc", "bearer abc": "abc", " BEARER  abc ": "abc", "Bearer": "", "Basic abc": "", "": "", "abc": "", "Bearer ": "",
@@ -509,7 +509,7 @@ func TestBearerSchemeIsCaseBlind(t *testing.T) {
 	}
 }
 
-func TestDiskWithoutRoomIsAnsweredBeforeTheBodyIsRead(t *testing.T) {
+func TestFullDiskIsAnsweredBeforeTheBodyIsRead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.server.deps.DiskFull = func() error { return errors.New("the volume is 90 % full") }

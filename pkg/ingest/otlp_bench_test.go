@@ -15,8 +15,8 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// benchOTLP is what a Collector in a cluster sends: ten attributes of the
-// resource, two of each record, ids of a trace.
+// benchOTLP returns what a Collector in a cluster sends: ten attributes of the
+// resource, two of each record, and ids of a trace.
 func benchOTLP(lines []string) *logsv1.LogsData {
 	random := rand.New(rand.NewPCG(3, 4))
 	request := otlpRequest(lines...)
@@ -39,8 +39,7 @@ func benchOTLP(lines []string) *logsv1.LogsData {
 	return request
 }
 
-// BenchmarkOTLPIntake is a body of 1000 lines from its first byte to the queue's
-// acknowledgement, as BenchmarkIntake has it.
+// BenchmarkOTLPIntake is BenchmarkIntake for OpenTelemetry.
 func BenchmarkOTLPIntake(b *testing.B) {
 	const rows = 1000
 	for media, write := range otlpForms() {

@@ -33,13 +33,13 @@ import (
 
 const otlpPath = "/v1/logs"
 
-// otlpForms are the Content-Types with how a request is written in each.
+// otlpForms are the Content-Types, with the encoding of a request in each.
 func otlpForms() map[string]func(proto.Message) ([]byte, error) {
 	return map[string]func(proto.Message) ([]byte, error){"application/x-protobuf": proto.Marshal, "application/json": protojson.Marshal}
 }
 
-// otlpRequest has a log for each text. LogsData has the same fields as
-// ExportLogsServiceRequest, whose package would bring all of gRPC with it.
+// otlpRequest returns a request with a log for each text. LogsData has the same
+// fields as ExportLogsServiceRequest, whose package depends on all of gRPC.
 func otlpRequest(texts ...string) *logsv1.LogsData {
 	var records []*logsv1.LogRecord
 	for _, text := range texts {
@@ -64,8 +64,7 @@ func written(t testing.TB, write func(proto.Message) ([]byte, error), request pr
 	return string(body)
 }
 
-// otlpMessages are the two messages of answers, as their .proto files have
-// them.
+// otlpMessages returns the two messages of answers, as in their .proto files.
 func otlpMessages(t *testing.T) (status, response protoreflect.MessageDescriptor) {
 	t.Helper()
 	field := func(name string, number int32, kind descriptorpb.FieldDescriptorProto_Type, of string) *descriptorpb.FieldDescriptorProto {
@@ -92,8 +91,7 @@ func otlpMessages(t *testing.T) (status, response protoreflect.MessageDescriptor
 	return file.Messages().ByName("Status"), file.Messages().ByName("Response")
 }
 
-// otlpAnswer reads an answer's body in the form of the media type, which must
-// be the answer's.
+// otlpAnswer decodes an answer's body, which must have the media type.
 func otlpAnswer(t *testing.T, answer *httptest.ResponseRecorder, media string, kind protoreflect.MessageDescriptor) protoreflect.Message {
 	t.Helper()
 	if got := answer.Header().Get("Content-Type"); got != media || answer.Header().Get("X-Request-Id") == "" {
@@ -117,8 +115,8 @@ func named(message protoreflect.Message, field protoreflect.Name) protoreflect.V
 	return message.Get(message.Descriptor().Fields().ByName(field))
 }
 
-// checkTaken checks an answer of 200 and how many records it says were bad.
-func checkTaken(t *testing.T, answer *httptest.ResponseRecorder, media string, rejected int64) {
+// checkAccepted checks for a 200 and the number of rejected records.
+func checkAccepted(t *testing.T, answer *httptest.ResponseRecorder, media string, rejected int64) {
 	t.Helper()
 	if answer.Code != http.StatusOK {
 		t.Fatalf("answer %d: %q", answer.Code, answer.Body)
@@ -134,8 +132,8 @@ func checkTaken(t *testing.T, answer *httptest.ResponseRecorder, media string, r
 	}
 }
 
-// checkStatus checks an error, a Status to protobuf and a problem to JSON, and
-// returns its message.
+// checkStatus checks an error, which is a Status in protobuf and a problem in JSON,
+// and returns its message.
 func checkStatus(t *testing.T, answer *httptest.ResponseRecorder, media string, status int, rpc int64, code string) string {
 	t.Helper()
 	var text string
@@ -158,7 +156,7 @@ func checkStatus(t *testing.T, answer *httptest.ResponseRecorder, media string, 
 	return text
 }
 
-// problemMessage is an answer's problem in the words of a Status.
+// problemMessage returns an answer's problem as the message of a Status.
 func problemMessage(t *testing.T, answer *httptest.ResponseRecorder) string {
 	t.Helper()
 	var p problem.Problem
@@ -168,14 +166,14 @@ func problemMessage(t *testing.T, answer *httptest.ResponseRecorder) string {
 	return statusMessage(p)
 }
 
-func TestOTLPIsTakenInEachFormAndAnsweredInIt(t *testing.T) {
+func TestOTLPIsAcceptedInEachFormAndAnsweredInIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	var want []string
 	for media, write := range otlpForms() {
 		for _, parameter := range []string{"", "; charset=utf-8", ";="} {
 			body := written(t, write, otlpRequest("one", "two"))
-			checkTaken(t, b.post(otlpPath, body, "Content-Type", strings.ToUpper(media)+parameter), media, 0)
+			checkAccepted(t, b.post(otlpPath, body, "Content-Type", strings.ToUpper(media)+parameter), media, 0)
 			want = append(want, "one", "two")
 		}
 	}
@@ -184,22 +182,22 @@ func TestOTLPIsTakenInEachFormAndAnsweredInIt(t *testing.T) {
 	}
 }
 
-func TestOTLPOfNoKnownTypeIsToldByItsFirstByte(t *testing.T) {
+func TestOTLPOfAnUnknownTypeIsRecognizedByItsFirstByte(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	inJSON, binary := written(t, protojson.Marshal, otlpRequest("x")), written(t, proto.Marshal, otlpRequest("x"))
 	for _, media := range []string{"", "text/plain", "application/x-www-form-urlencoded", "/"} {
-		checkTaken(t, b.post(otlpPath, inJSON, "Content-Type", media), "application/json", 0)
-		checkTaken(t, b.post(otlpPath, binary, "Content-Type", media), "application/json", 0)
+		checkAccepted(t, b.post(otlpPath, inJSON, "Content-Type", media), "application/json", 0)
+		checkAccepted(t, b.post(otlpPath, binary, "Content-Type", media), "application/json", 0)
 	}
-	checkTaken(t, b.post(otlpPath, inJSON, "Content-Type", "application/protobuf"), "application/x-protobuf", 0)
-	checkTaken(t, b.post(otlpPath, "\n "+inJSON, "Content-Type", "application/json"), "application/json", 0)
+	checkAccepted(t, b.post(otlpPath, inJSON, "Content-Type", "application/protobuf"), "application/x-protobuf", 0)
+	checkAccepted(t, b.post(otlpPath, "\n "+inJSON, "Content-Type", "application/json"), "application/json", 0)
 	if got := lines(t, b.queued(t, "LOGS_0")); len(got) != 10 {
 		t.Errorf("%d records are on the queue", len(got))
 	}
 }
 
-func TestOTLPIsTakenInEachEncoding(t *testing.T) {
+func TestOTLPIsAcceptedInEachEncoding(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	packers := map[string]func(io.Writer) (io.WriteCloser, error){
@@ -210,7 +208,7 @@ func TestOTLPIsTakenInEachEncoding(t *testing.T) {
 	for media, write := range otlpForms() {
 		body := written(t, write, otlpRequest("x"))
 		for encoding, pack := range packers {
-			checkTaken(t, b.post(otlpPath, otlpPacked(t, pack, body), "Content-Type", media, "Content-Encoding", encoding), media, 0)
+			checkAccepted(t, b.post(otlpPath, otlpPacked(t, pack, body), "Content-Type", media, "Content-Encoding", encoding), media, 0)
 		}
 	}
 	if got := lines(t, b.queued(t, "LOGS_0")); len(got) != 6 {
@@ -239,7 +237,7 @@ func TestOTLPBadRecordIsAPartialSuccess(t *testing.T) {
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	for media, write := range otlpForms() {
 		body := written(t, write, otlpRequest("good", strings.Repeat("x", 1<<20), "fine"))
-		checkTaken(t, b.post(otlpPath, body, "Content-Type", media), media, 1)
+		checkAccepted(t, b.post(otlpPath, body, "Content-Type", media), media, 1)
 		none := written(t, write, otlpRequest(strings.Repeat("x", 1<<20)))
 		checkStatus(t, b.post(otlpPath, none, "Content-Type", media), media, http.StatusRequestEntityTooLarge, rpcInvalidArgument, "body_too_large")
 	}
@@ -252,7 +250,7 @@ func TestOTLPRequestWithoutRecordsIsASuccess(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	for media, body := range map[string]string{"application/x-protobuf": "", "application/json": "{}"} {
-		checkTaken(t, b.post(otlpPath, body, "Content-Type", media), media, 0)
+		checkAccepted(t, b.post(otlpPath, body, "Content-Type", media), media, 0)
 	}
 	if got := b.queued(t, "LOGS_0"); len(got) != 0 {
 		t.Errorf("%d messages are on the queue", len(got))
@@ -284,13 +282,13 @@ func TestOTLPErrorIsAStatusToProtobufAndAProblemToJSON(t *testing.T) {
 	}
 }
 
-func TestOTLPSpentQuotaIsAnsweredToBeTriedAgain(t *testing.T) {
+func TestOTLPBeyondTheQuotaIsAnsweredWithRetryAfter(t *testing.T) {
 	t.Parallel()
 	for media, write := range otlpForms() {
 		b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 		b.limit(t, func(s *project.Settings) { s.DailyRecords = number(2) })
 		body := written(t, write, otlpRequest("a", "b", "c"))
-		checkTaken(t, b.post(otlpPath, body, "Content-Type", media), media, 0)
+		checkAccepted(t, b.post(otlpPath, body, "Content-Type", media), media, 0)
 		answer := b.post(otlpPath, body, "Content-Type", media)
 		text := checkStatus(t, answer, media, http.StatusTooManyRequests, rpcResourceExhausted, "quota_exceeded")
 		if !strings.Contains(text, "daily_records is used up until 2") || answer.Header().Get("RateLimit-Limit") != "2" || answer.Header().Get("RateLimit-Remaining") != "0" {
@@ -308,7 +306,7 @@ func TestOTLPIdempotencyKeyIsHonoured(t *testing.T) {
 	body := written(t, proto.Marshal, otlpRequest("once"))
 	for i := range 2 {
 		answer := b.post(otlpPath, body, "Content-Type", "application/x-protobuf", "Idempotency-Key", "k")
-		checkTaken(t, answer, "application/x-protobuf", 0)
+		checkAccepted(t, answer, "application/x-protobuf", 0)
 		if replayed := answer.Header().Get("Idempotency-Replayed"); (replayed == "true") != (i == 1) {
 			t.Errorf("request %d: Idempotency-Replayed is %q", i, replayed)
 		}
@@ -318,8 +316,8 @@ func TestOTLPIdempotencyKeyIsHonoured(t *testing.T) {
 	}
 }
 
-// Records that share much are rows of which each is small: they are refused as
-// a whole once they would be more than the server has room for.
+// Many small records with large shared attributes are refused as a whole once they
+// would take more memory than the server has.
 func TestOTLPSharedAttributesCountAsMemory(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})

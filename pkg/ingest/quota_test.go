@@ -15,7 +15,7 @@ import (
 	"github.com/logboom/logboom/pkg/stream"
 )
 
-// limit gives the project quotas before its token is used for the first time.
+// limit sets the project's quotas before its token is used for the first time.
 func (b *bench) limit(t *testing.T, change func(*project.Settings)) {
 	t.Helper()
 	if _, err := b.store.ChangeSettings(t.Context(), "shop", change); err != nil {
@@ -47,7 +47,7 @@ func (b *bench) checkSpent(t *testing.T, answer *httptest.ResponseRecorder, code
 	}
 }
 
-func TestBatchThatCrossesAQuotaIsTakenWholeAndTheNextIsRefused(t *testing.T) {
+func TestBatchThatExceedsAQuotaIsAcceptedWholeAndTheNextIsRefused(t *testing.T) {
 	t.Parallel()
 	for quota, change := range map[string]func(*project.Settings){
 		"daily_records": func(s *project.Settings) { s.DailyRecords = number(5) },
@@ -66,7 +66,7 @@ func TestBatchThatCrossesAQuotaIsTakenWholeAndTheNextIsRefused(t *testing.T) {
 	}
 }
 
-func TestRateThatIsPassedIsAnsweredRateLimited(t *testing.T) {
+func TestExceededRateIsAnsweredRateLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.limit(t, func(s *project.Settings) { s.Rate = number(1) })
@@ -76,7 +76,7 @@ func TestRateThatIsPassedIsAnsweredRateLimited(t *testing.T) {
 	b.checkSpent(t, b.post("/v1/logs/shop", `{"data":"y"}`), "rate_limited", "rate", 1)
 }
 
-func TestSpentQuotaCostsNoDecompression(t *testing.T) {
+func TestExceededQuotaIsAnsweredWithoutDecompression(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.limit(t, func(s *project.Settings) { s.DailyRecords = number(1) })
@@ -84,7 +84,7 @@ func TestSpentQuotaCostsNoDecompression(t *testing.T) {
 	b.checkSpent(t, b.post("/v1/logs/shop", "this is no gzip", "Content-Encoding", "gzip"), "quota_exceeded", "daily_records", 1)
 }
 
-func TestRecordsThatTheQueueDidNotTakeAreGivenBack(t *testing.T) {
+func TestRecordsThatTheQueueRefusedAreRefunded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.limit(t, func(s *project.Settings) { s.DailyRecords = number(3) })
@@ -147,7 +147,7 @@ func TestRefusedRecordsAreCountedOnTheQueue(t *testing.T) {
 	}
 }
 
-func TestCountsThatTheQueueDidNotTakeAreKept(t *testing.T) {
+func TestCountsThatTheQueueRefusedAreKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, stream.Config{MaxBytes: 64 << 20})
 	b.limit(t, func(s *project.Settings) { s.DailyRecords = number(1) })

@@ -96,7 +96,7 @@ func TestStopBeforeReadyIsClean(t *testing.T) {
 	}
 }
 
-func TestStepThatHangsDoesNotHoldTheStopForEver(t *testing.T) {
+func TestHangingStepDoesNotDelayTheStopForever(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	cfg.StopTimeout = 20 * time.Millisecond
@@ -113,7 +113,7 @@ func TestStepThatHangsDoesNotHoldTheStopForEver(t *testing.T) {
 	}
 }
 
-func TestScrapeUnderWayDoesNotFailTheStop(t *testing.T) {
+func TestScrapeInProgressDoesNotFailTheStop(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	var err error
