@@ -158,6 +158,7 @@ func (r *request) confirm(v view, c confirmation) (ok bool, err error) {
 
 // askAgain answers with the form of a confirmation.
 func (r *request) askAgain(status int, v view, c confirmation, fault string) error {
-	c.Fault, v.Body = fault, c
+	c.Fault = fault
+	v.Body = c
 	return r.renderStatus(status, "confirm", v)
 }
