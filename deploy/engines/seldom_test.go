@@ -135,6 +135,7 @@ func keepLedger(ctx context.Context, js jetstream.JetStream, topology *stream.To
 		},
 		func() error { _, err := topology.First(ctx, stored.Stream, stored.Seq); return err },
 		func() error { _, err := topology.ReadRange(ctx, stored.Stream, stored.Seq, stored.Seq); return err },
+		func() error { return book.RecordAudit(ctx, ledger.Audit{}) },
 		func() (err error) { positions, err = book.Positions(ctx); return err },
 		func() error { _, err := topology.Purge(ctx, stored.Stream, positions[reader].Committed+1); return err },
 		func() error {

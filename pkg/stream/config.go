@@ -7,17 +7,19 @@ import (
 )
 
 const (
-	defaultShards          = 4
-	defaultMaxBytes        = 4 << 30
-	defaultDeadMaxBytes    = 1 << 30
-	minStreamBytes         = 1 << 20
-	defaultDuplicateWindow = 2 * time.Minute
-	defaultReplayAge       = time.Hour
-	defaultReplayShare     = 5 // one fifth of MaxBytes
+	defaultShards       = 4
+	defaultMaxBytes     = 4 << 30
+	defaultDeadMaxBytes = 1 << 30
+	minStreamBytes      = 1 << 20
+	// duplicateWindow is how long the server remembers a message's ID, in about 130
+	// bytes of memory each.
+	duplicateWindow    = 2 * time.Minute
+	defaultReplayAge   = time.Hour
+	defaultReplayShare = 5 // one fifth of MaxBytes
 )
 
 // Config describes the streams. A zero keeps the setting of an existing stream; a
-// MaxBytes, DuplicateWindow or Replicas that is not zero is applied to it.
+// MaxBytes or Replicas that is not zero is applied to it.
 type Config struct {
 	// Shards is the number of streams of each kind. It is fixed when the first one
 	// is created. 0: the existing number, or 4.
@@ -29,9 +31,6 @@ type Config struct {
 	MaxBytes int64
 	// DeadMaxBytes is the same for the dead letters. Default 1 GiB.
 	DeadMaxBytes int64
-	// DuplicateWindow is how long the server remembers a message's ID, in about 130
-	// bytes of memory each. Default 2 min.
-	DuplicateWindow time.Duration
 	// ReplayAge and ReplayBytes bound the committed messages that Purge keeps: the
 	// younger ones, and of those the newest bytes. Defaults: 1 h, and a fifth of the
 	// stream's limit.
@@ -52,8 +51,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("setting MaxBytes is %d: give at least %d", c.MaxBytes, minStreamBytes)
 	case c.DeadMaxBytes != 0 && c.DeadMaxBytes < minStreamBytes:
 		return fmt.Errorf("setting DeadMaxBytes is %d: give at least %d", c.DeadMaxBytes, minStreamBytes)
-	case c.DuplicateWindow < 0 || c.DuplicateWindow > time.Hour:
-		return fmt.Errorf("setting DuplicateWindow is %s: give up to 1h", c.DuplicateWindow)
 	case c.ReplayAge < 0:
 		return fmt.Errorf("setting ReplayAge is %s: give 0 or more", c.ReplayAge)
 	case c.ReplayBytes < 0:

@@ -140,7 +140,7 @@ func (t *Topology) streamConfig(name string, subjects []string, maxBytes int64) 
 		Storage:            jetstream.FileStorage,
 		MaxBytes:           maxBytes,
 		Replicas:           orDefault(t.cfg.Replicas, 1),
-		Duplicates:         orDefault(t.cfg.DuplicateWindow, defaultDuplicateWindow),
+		Duplicates:         duplicateWindow,
 		AllowAtomicPublish: true,
 		AllowDirect:        true,
 	}
@@ -180,15 +180,14 @@ func (t *Topology) reconcile(ctx context.Context, stream jetstream.Stream, want 
 		return nil, fmt.Errorf("stream %s: %w", want.Name, err)
 	}
 	next := t.applied(have, want)
-	if next.MaxBytes == have.MaxBytes && next.Replicas == have.Replicas && next.Duplicates == have.Duplicates {
+	if next.MaxBytes == have.MaxBytes && next.Replicas == have.Replicas {
 		return stream.CachedInfo(), nil
 	}
 	updated, err := t.js.UpdateStream(ctx, next)
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: apply settings: %w", want.Name, err)
 	}
-	t.log.InfoContext(ctx, "stream settings changed", "stream", want.Name, "max_bytes", next.MaxBytes,
-		"replicas", next.Replicas, "duplicate_window", next.Duplicates)
+	t.log.InfoContext(ctx, "stream settings changed", "stream", want.Name, "max_bytes", next.MaxBytes, "replicas", next.Replicas)
 	return updated.CachedInfo(), nil
 }
 
@@ -203,9 +202,6 @@ func (t *Topology) applied(have, want jetstream.StreamConfig) jetstream.StreamCo
 	}
 	if t.cfg.Replicas != 0 {
 		have.Replicas = want.Replicas
-	}
-	if t.cfg.DuplicateWindow != 0 {
-		have.Duplicates = want.Duplicates
 	}
 	return have
 }

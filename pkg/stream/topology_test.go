@@ -127,13 +127,12 @@ func TestOpenAppliesALimitThatWasChanged(t *testing.T) {
 func TestConfigNamesTheBadSetting(t *testing.T) {
 	t.Parallel()
 	for field, cfg := range map[string]stream.Config{
-		"Shards":          {Shards: 257},
-		"Replicas":        {Replicas: 2},
-		"MaxBytes":        {MaxBytes: 10},
-		"DeadMaxBytes":    {DeadMaxBytes: 10},
-		"DuplicateWindow": {DuplicateWindow: -1},
-		"ReplayAge":       {ReplayAge: -1},
-		"ReplayBytes":     {ReplayBytes: -1},
+		"Shards":       {Shards: 257},
+		"Replicas":     {Replicas: 2},
+		"MaxBytes":     {MaxBytes: 10},
+		"DeadMaxBytes": {DeadMaxBytes: 10},
+		"ReplayAge":    {ReplayAge: -1},
+		"ReplayBytes":  {ReplayBytes: -1},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.HasPrefix(err.Error(), "setting "+field+" is ") {
 			t.Errorf("%s: got %v", field, err)
