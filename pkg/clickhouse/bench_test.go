@@ -10,7 +10,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// typicalLogs are logs like those of containers: few distinct words, three
+// typicalLogs returns logs like those of containers: few distinct words, three
 // pairs of metadata.
 func typicalLogs(dataBytes int) []record.Log {
 	logs := make([]record.Log, 64)
@@ -51,8 +51,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkInsert is the whole insert in each way to send it. The processor time
-// of this process alone, without the engine's, is reported as client-ns/row.
+// BenchmarkInsert makes whole inserts, plain and compressed. It reports the processor
+// time of this process, without the engine's, as client-ns/row.
 func BenchmarkInsert(b *testing.B) {
 	logs := typicalLogs(150)
 	for name, parameters := range encodings {
@@ -81,7 +81,7 @@ func BenchmarkInsert(b *testing.B) {
 }
 
 // BenchmarkLogs reads pages of a project with many rows: the first, one in the
-// middle, and one that has to look for a rare text.
+// middle, and one with a rare text.
 func BenchmarkLogs(b *testing.B) {
 	for _, rows := range []int{100_000, 1_000_000} {
 		client := migrated(b, "")
@@ -128,7 +128,7 @@ func fillProject(b *testing.B, client *Client, rows int) {
 	}
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns the processor time that this process has used so far.
 func processorTime(tb testing.TB) time.Duration {
 	tb.Helper()
 	var usage syscall.Rusage

@@ -98,8 +98,8 @@ func TestMigrateCreatesTheDatabase(t *testing.T) {
 	}
 }
 
-// Not parallel: it looks at the goroutines of the whole process.
-func TestAClosedClientLeavesNothingBehind(t *testing.T) {
+// Not parallel: it checks the goroutines of the whole process.
+func TestClosedClientLeavesNoGoroutines(t *testing.T) {
 	address := enginetest.URL(t)
 	before := goleak.IgnoreCurrent()
 	client, err := Open(patient(Config{URL: address + "?compress=lz4"}))
@@ -121,7 +121,7 @@ func TestAClosedClientLeavesNothingBehind(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "no goroutine is left", func() bool { // a look takes half a second
+	eventually(t, "no goroutine is left", func() bool { // one check takes half a second
 		if err = goleak.Find(before); err != nil {
 			t.Log(err)
 		}
@@ -145,8 +145,7 @@ func dropDatabase(t *testing.T, client *Client) {
 	}
 }
 
-// The statements are constants; what could drift apart are the parameters that
-// they name and those that are given to them.
+// The parameters in the statements must be those that the code binds.
 func TestStatementsHaveExactlyTheirParameters(t *testing.T) {
 	t.Parallel()
 	scoped := func(more ...string) []string {

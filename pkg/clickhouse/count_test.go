@@ -10,9 +10,9 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// One row is more than the client may read otherwise, which must not matter:
-// an answer that stops half-way would let a queue use places again.
-func TestLastStoredIsOfRowsAndOfUsage(t *testing.T) {
+// The bound on rows must not apply: an incomplete answer would let a queue use
+// sequences again.
+func TestLastStoredIncludesRowsAndUsage(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	client.config.MaxReadRows = 1
@@ -47,7 +47,7 @@ func TestLastStoredIsOfRowsAndOfUsage(t *testing.T) {
 	}
 }
 
-func TestLastStoredIsAnErrorWhereNobodyKnows(t *testing.T) {
+func TestLastStoredFailsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	ended, cancel := context.WithCancel(t.Context())
@@ -80,7 +80,7 @@ func storeCounted(t *testing.T, client *Client, name string, seq uint64, at time
 func TestCountedAndStoredRowsAgreeByStreamAndHour(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
-	client.config.MaxReadRows = 1 // does not count here
+	client.config.MaxReadRows = 1 // must not apply
 	hour := time.Unix(0, noon).Truncate(time.Hour)
 	storeCounted(t, client, "a~1", 4, hour.Add(-time.Nanosecond), 2)
 	storeCounted(t, client, "a~1", 5, hour, 10)

@@ -8,7 +8,7 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-func TestEraseTakesOneProjectsRowsAndNoFreshOnes(t *testing.T) {
+func TestEraseDeletesTheOldRowsOfOneProject(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	old, fresh := time.Now().Add(-time.Hour), time.Now()

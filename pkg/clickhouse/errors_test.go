@@ -43,8 +43,8 @@ func TestEveryCodeHasItsVerdict(t *testing.T) {
 	}
 }
 
-// behind is a client of a server that passes everything on to the engine but
-// inserts, which it treats as insert says.
+// behind returns a client of a server that passes everything except inserts on to
+// the engine; insert handles these.
 func behind(t *testing.T, timeout time.Duration, insert http.HandlerFunc) *Client {
 	t.Helper()
 	engine, err := url.Parse(enginetest.URL(t))
@@ -71,7 +71,7 @@ func behind(t *testing.T, timeout time.Duration, insert http.HandlerFunc) *Clien
 	return client
 }
 
-func TestWhatALostInsertMeansIsNotKnown(t *testing.T) {
+func TestLostInsertIsAmbiguous(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})
 	t.Cleanup(func() { close(released) })
@@ -115,7 +115,7 @@ func TestWhatALostInsertMeansIsNotKnown(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsTransient(t *testing.T) {
+func TestUnreachableServerIsTransient(t *testing.T) {
 	t.Parallel()
 	client := opened(t, Config{URL: "http://127.0.0.1:1/logboom"})
 	err := client.InsertLogs(t.Context(), "t", oneRow())
@@ -124,7 +124,7 @@ func TestAServerThatIsNotThereIsTransient(t *testing.T) {
 	}
 }
 
-func TestAMissingTableIsTransient(t *testing.T) {
+func TestMissingTableIsTransient(t *testing.T) {
 	t.Parallel()
 	client := opened(t, Config{URL: enginetest.URL(t)})
 	err := client.InsertLogs(t.Context(), "t", oneRow())

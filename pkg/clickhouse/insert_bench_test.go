@@ -16,11 +16,10 @@ import (
 // benchShards is how many blocks are inserted at once.
 const benchShards = 4
 
-// BenchmarkStore is what a line costs the engine until nothing is left to do
-// for it: inserts of so many rows as the writer sends them, four at once, and
-// the merges that follow. merged/row is how often a row was written again, and
-// bytes/row what is on disk then. An iteration is half a million lines: run it
-// with -benchtime 1x.
+// BenchmarkStore measures what a line costs the engine in all: inserts of so many
+// rows, four at once, and the merges that follow. merged/row is how often a row was
+// rewritten, and bytes/row is its size on disk afterwards. An iteration is half a
+// million lines: run it with -benchtime 1x.
 func BenchmarkStore(b *testing.B) {
 	const total = 500_000
 	logs := madeLogs()
@@ -43,10 +42,10 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// mergedRows counts the rows that all merges of the server have read.
+// mergedRows counts the rows that all merges of the server have read so far.
 const mergedRows = "SELECT sum(value) FROM system.events WHERE event = 'MergedRows'"
 
-// madeLogs look like those of containers that count and measure something.
+// madeLogs returns logs like those of containers, with many different numbers.
 func madeLogs() []record.Log {
 	random := rand.New(rand.NewPCG(1, 2))
 	words := []string{"accepted", "refused", "timeout", "retrying", "closed", "opened", "committed", "evicted"}
@@ -103,8 +102,8 @@ func ask(b *testing.B, client *Client, query string) (number uint64) {
 	return number
 }
 
-// engineTime is the processor time that the engine has used so far, in the unit
-// of /proc: a hundredth of a second on every Linux.
+// engineTime returns the processor time that the engine has used so far. The unit of
+// /proc is a hundredth of a second on every Linux.
 func engineTime(b *testing.B) time.Duration {
 	b.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", enginetest.Engine(b).PID()))

@@ -21,13 +21,13 @@ import (
 // encodings are the parameters of the URL by how an insert is sent.
 var encodings = map[string]string{"plain": "", "compressed": "?compress=lz4"}
 
-// noon is a time of receipt that is far from a day's end: yesterday's. Rows of a
-// fixed day would be gone one day, as their retention says.
+// noon is a time of receipt far from the end of a day: yesterday's noon. Rows of a
+// fixed day would be deleted one day, because of their retention.
 var noon = time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour).UnixNano()
 
 const project = "demo~k3x9qa7d"
 
-// oddTexts are texts that some layer between here and the disk could change.
+// oddTexts returns texts that a layer between the client and the disk could change.
 func oddTexts() []string {
 	return []string{
 		"",
@@ -196,7 +196,7 @@ func fill(block *LogBlock, shard uint8, seq uint64, received int64, n int) {
 	}
 }
 
-func TestTheSameTokenStoresOnce(t *testing.T) {
+func TestRowsOfOneTokenAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	var block LogBlock
@@ -222,7 +222,7 @@ func TestTheSameTokenStoresOnce(t *testing.T) {
 	}
 }
 
-func TestAMissingPartitionIsFilledUnderTheSameToken(t *testing.T) {
+func TestMissingPartitionIsStoredUnderTheSameToken(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	night := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano()
@@ -293,7 +293,7 @@ func columnBytes(b *LogBlock) (n int) {
 	return n
 }
 
-func TestABlockIsReusable(t *testing.T) {
+func TestBlockIsReusable(t *testing.T) {
 	t.Parallel()
 	client := migrated(t, "")
 	var block LogBlock
@@ -344,10 +344,9 @@ func TestEmptyBlocksAreNotSent(t *testing.T) {
 	}
 }
 
-// A transport may read a request's body after the request failed. Filling the
-// block again at that moment must not change what it sends; the race detector
-// is the judge.
-func TestABlockMayBeRefilledWhileARefusedRequestStillReadsIt(t *testing.T) {
+// A transport may read a request's body after the request failed. Filling the block
+// at that moment must not change what is sent; the race detector would report it.
+func TestBlockMayBeFilledWhileAFailedRequestStillReadsIt(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadFull(r.Body, make([]byte, 1000)); err == nil {

@@ -21,11 +21,11 @@ func migrated(tb testing.TB, parameters string) *Client {
 	return client
 }
 
-// patience is how long a test waits for what has to happen.
+// patience is how long a test waits for what must happen.
 const patience = 60 * time.Second
 
-// patient has a client wait for that long where the test does not say for how
-// long: the defaults are of a machine that does nothing else.
+// patient sets timeouts that the test has not set to patience: the defaults are for
+// a machine that is not busy.
 func patient(config Config) Config {
 	config.DialTimeout = cmp.Or(config.DialTimeout, patience)
 	config.InsertTimeout = cmp.Or(config.InsertTimeout, patience)
@@ -33,7 +33,7 @@ func patient(config Config) Config {
 	return config
 }
 
-// eventually waits until it holds.
+// eventually waits until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(patience)

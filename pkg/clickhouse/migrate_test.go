@@ -20,8 +20,8 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 )
 
-// away is a ClickHouse that breaks connections off, as often as told, before it
-// answers as the real one behind it.
+// away returns the address of a ClickHouse that closes so many connections before
+// it answers.
 func away(t *testing.T, times int32) (address string) {
 	t.Helper()
 	real, err := url.Parse(enginetest.URL(t))
@@ -57,20 +57,20 @@ func TestPrepareWaitsForClickHouse(t *testing.T) {
 
 func TestPrepareEndsWithItsContextAndSaysWhy(t *testing.T) {
 	t.Parallel()
-	client := opened(t, Config{URL: "http://127.0.0.1:1/logboom"}) // nobody listens there
+	client := opened(t, Config{URL: "http://127.0.0.1:1/logboom"}) // no process listens there
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan struct{}, 100) // more than there are tries
+	retried := make(chan struct{}, 100) // more than the attempts
 	go func() {
-		<-told
+		<-retried
 		cancel()
 	}()
-	err := client.Prepare(ctx, slog.New(slog.NewTextHandler(writes(told), nil)))
+	err := client.Prepare(ctx, slog.New(slog.NewTextHandler(writes(retried), nil)))
 	if err == nil || !strings.Contains(err.Error(), "create database logboom") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// writes tells of each write.
+// writes signals each write.
 type writes chan<- struct{}
 
 func (w writes) Write(p []byte) (int, error) {
@@ -78,7 +78,7 @@ func (w writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestPrepareWaitsOnlyForWhatPasses(t *testing.T) {
+func TestPrepareRetriesOnlyTransientErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err  error
@@ -86,7 +86,7 @@ func TestPrepareWaitsOnlyForWhatPasses(t *testing.T) {
 	}{
 		{&ch.Exception{Code: 516}, false}, // a wrong password
 		{&ch.Exception{Code: 497}, false}, // no right to create
-		{&ch.Exception{Code: 62}, false},  // a migration that is no SQL
+		{&ch.Exception{Code: 62}, false},  // a migration that is not SQL
 		{&ch.Exception{Code: 202}, true},  // busy
 		{&ch.Exception{Code: 159}, true},  // a timeout
 		{&url.Error{Op: "Post", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}, true},

@@ -21,7 +21,7 @@ func TestUsageIsTheLargestCountOfAStream(t *testing.T) {
 		{row(0, "logs", "LOGS_0", 9, 25), row(0, "events", "EVENTS_0", 9, 1)},
 		{{Project: "other~1", Hour: hour, Measure: "logs", Records: 1000, Stream: "LOGS_0", Seq: 1}},
 	}
-	for round := range 3 { // a row of before that comes late changes nothing
+	for round := range 3 { // an older row that comes late changes nothing
 		for i, rows := range batches {
 			if err := client.InsertUsage(t.Context(), fmt.Sprintf("%d-r%d", i, round), rows); err != nil {
 				t.Fatal(err)
