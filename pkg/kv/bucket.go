@@ -195,7 +195,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (Entry, error) {
 }
 
 // Create writes a key that does not exist and returns its revision. It fails
-// with ErrExists where the key is there.
+// with ErrExists where the key exists.
 func (b *Bucket) Create(ctx context.Context, key string, value any) (uint64, error) {
 	return b.write(ctx, "create", key, value, 0, func(document []byte) (uint64, error) {
 		return b.kv.Create(ctx, key, document)

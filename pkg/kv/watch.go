@@ -27,8 +27,8 @@ const (
 var errStalled = errors.New("the list stalled")
 
 // List returns the keys under the filters, such as "token.*" or "w.>", sorted by
-// key; without a filter, all keys. A key that is written meanwhile is there
-// once, with one of its values.
+// key; without a filter, all keys. A key that is written meanwhile is
+// listed once, with one of its values.
 func (b *Bucket) List(ctx context.Context, filters ...string) ([]Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -146,7 +146,7 @@ func (w *Watcher) Next(ctx context.Context) (Entry, error) {
 func (w *Watcher) Stop() { stop(w.watch) }
 
 // stop ends a watch and receives what is still on its way: the client's
-// goroutine would wait for ever for somebody to do so.
+// goroutine would otherwise block for ever.
 func stop(watch jetstream.KeyWatcher) {
 	_ = watch.Stop() // fails only when the connection is closed, and the watch with it
 	for drain(watch.Updates()) {

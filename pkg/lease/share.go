@@ -155,7 +155,7 @@ func (s *sharing) finish(ctx context.Context, e ending) {
 
 func (s *sharing) release(ctx context.Context, unit string) {
 	if err := s.Leases.Release(ctx, unit); err != nil {
-		s.Logger.Warn("lease not released, others take it later", "unit", unit, "err", err)
+		s.Logger.Warn("lease not released, it lapses", "unit", unit, "err", err)
 	}
 }
 

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Position is how far a reader has come. It is valid until somebody writes the
-// reader's key: each operation goes on from the Position that the one before
-// returned.
+// Position is how far a reader has come. It is valid until the reader's key is
+// written: each operation needs the Position that the one before returned.
 type Position struct {
 	Epoch     uint64 // counts the take-overs
 	Committed uint64 // the last sequence that is stored or dead-lettered

@@ -95,7 +95,7 @@ func (t *Topology) continueStream(ctx context.Context, kind record.Kind, shard i
 }
 
 // refuseBehind fails where messages are stored that the stream has never had.
-// The second look at the stream's end is for what a writer stores meanwhile.
+// It reads the stream's end twice, because a writer may store rows meanwhile.
 func (t *Topology) refuseBehind(ctx context.Context, kind record.Kind, shard int, end uint64, stored Stored) error {
 	name := Name(kind, shard)
 	last, err := stored(ctx, kind, shard, end)

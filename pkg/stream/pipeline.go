@@ -9,8 +9,8 @@ import (
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// The states of a body. Whoever moves it away from bodyWaiting decides what
-// becomes of it: the pipeline sends it, or its caller withdraws it.
+// The states of a body. The first to move it away from bodyWaiting decides: the
+// pipeline sends it, or its caller withdraws it.
 const (
 	bodyWaiting int32 = iota
 	bodySending
