@@ -92,8 +92,9 @@ func (w *Writer) auditOnce(ctx context.Context) error {
 	return w.deps.Ledger.RecordAudit(ctx, ledger.Audit{At: time.Now().UTC(), BrokenParts: broken, Findings: found})
 }
 
-// auditStreams returns the findings, by stream. The order of the reads matters: usage is stored after its rows, and the ledger changes before them,
-// so rows that are just being stored look neither missing nor ahead.
+// auditStreams returns the findings, by stream. The order of the reads matters:
+// usage is stored after its rows, and the ledger changes before them, so rows
+// that are just being stored look neither missing nor ahead.
 func (w *Writer) auditStreams(ctx context.Context) ([]ledger.AuditFinding, error) {
 	// The retention of no row of these two days can have passed.
 	since := time.Now().Add(expiryMargin).UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
