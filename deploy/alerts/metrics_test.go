@@ -1,5 +1,5 @@
-// Package alerts holds the alert rules, the dashboards beside them and the
-// runbook to each other and to the metrics that there are.
+// Package alerts tests that the alert rules, the dashboards and the runbook
+// agree with each other and name only metrics that exist.
 package alerts
 
 import (
@@ -67,10 +67,10 @@ func TestEachRuleHasARunbookParagraph(t *testing.T) {
 	text := read(t, runbook)
 	for _, r := range rules(t) {
 		if r.Annotations["summary"] == "" || r.Labels["severity"] != "page" && r.Labels["severity"] != "ticket" {
-			t.Errorf("%s lacks a summary, or a severity of page or ticket", r.Alert)
+			t.Errorf("%s has no summary, or its severity is not page or ticket", r.Alert)
 		}
 		if want := "docs/operations.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
-			t.Errorf("%s: its runbook is %q, want %q", r.Alert, r.Annotations["runbook"], want)
+			t.Errorf("%s: runbook is %q, want %q", r.Alert, r.Annotations["runbook"], want)
 		}
 		_, after, found := strings.Cut(text, "\n### "+r.Alert+"\n")
 		if paragraph, _, _ := strings.Cut(after, "\n#"); !found || len(strings.TrimSpace(paragraph)) < 100 {
@@ -79,7 +79,7 @@ func TestEachRuleHasARunbookParagraph(t *testing.T) {
 	}
 }
 
-func TestEachHeadingOfTheRunbookIsARule(t *testing.T) {
+func TestEachRunbookHeadingNamesARule(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
 	for _, r := range rules(t) {
@@ -87,14 +87,14 @@ func TestEachHeadingOfTheRunbookIsARule(t *testing.T) {
 	}
 	for _, heading := range regexp.MustCompile(`(?m)^### (Logboom\w+)$`).FindAllStringSubmatch(read(t, runbook), -1) {
 		if !known[heading[1]] {
-			t.Errorf("docs/operations.md explains %s, which is no rule", heading[1])
+			t.Errorf("docs/operations.md explains %s, but rules.yaml has no such rule", heading[1])
 		}
 	}
 }
 
 var metricName = regexp.MustCompile(`\blogboom_[a-z0-9_]+`)
 
-func TestEachMetricThatIsNamedExists(t *testing.T) {
+func TestEachNamedMetricExists(t *testing.T) {
 	t.Parallel()
 	known := registered(t)
 	files := append(must(filepath.Glob("../dashboards/*.json")), "rules.yaml", "../helm/logboom/templates/processes.yaml", runbook)
@@ -102,13 +102,14 @@ func TestEachMetricThatIsNamedExists(t *testing.T) {
 		for _, name := range metricName.FindAllString(read(t, file), -1) {
 			base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
 			if !known[name] && !known[base] && !isUser(name) {
-				t.Errorf("%s names %s, which no process has", file, name)
+				t.Errorf("%s names %s, which no process registers", file, name)
 			}
 		}
 	}
 }
 
-// isUser tells the names of ClickHouse's users, which look like metrics.
+// isUser reports whether a name is that of a ClickHouse user. These names look
+// like metrics.
 func isUser(name string) bool {
 	switch name {
 	case "logboom_admin", "logboom_writer", "logboom_notifier", "logboom_reader":
@@ -119,19 +120,19 @@ func isUser(name string) bool {
 
 func must(files []string, err error) []string {
 	if err != nil {
-		panic(err) // the pattern is a constant and well formed
+		panic(err) // cannot happen: the pattern is a valid constant
 	}
 	return files
 }
 
 var described = regexp.MustCompile(`fqName: "([^"]+)"`)
 
-// registered are the names that the services' own registries have.
+// registered returns the names of the metrics that the processes register.
 func registered(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	descriptions := make(chan *prometheus.Desc)
-	registry := started(t)
+	registry := startedRegistry(t)
 	go func() {
 		defer close(descriptions)
 		registry.Describe(descriptions)
@@ -139,15 +140,16 @@ func registered(t *testing.T) map[string]bool {
 	for description := range descriptions {
 		names[described.FindStringSubmatch(description.String())[1]] = true
 	}
-	// Only the main of standalone knows its own.
+	// Only cmd/standalone registers these, so read their names from its source.
 	for _, name := range metricName.FindAllString(read(t, "../../cmd/standalone/disk.go"), -1) {
 		names[name] = true
 	}
 	return names
 }
 
-// started is the registry of a process in which the services have started.
-func started(t *testing.T) *prometheus.Registry {
+// startedRegistry returns the registry of a process after its services have
+// started.
+func startedRegistry(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -160,16 +162,17 @@ func started(t *testing.T) *prometheus.Registry {
 	code := telemetry.Run(ctx, telemetry.Config{Name: "all", OpsAddr: "127.0.0.1:0", StopTimeout: time.Minute}, slog.New(slog.DiscardHandler),
 		func(ctx context.Context, p *telemetry.Process) error {
 			registry = p.Registry
-			defer cancel() // they have started: that is all
+			defer cancel() // the registry is complete once the services have started
 			return start(ctx, p, server.URL())
 		})
 	if code != 0 {
-		t.Fatalf("the services ended with code %d", code)
+		t.Fatalf("the services exited with code %d", code)
 	}
 	return registry
 }
 
-// start starts an ingest and lays out the others beside it.
+// start starts ingest and creates the other services, so that all register
+// their metrics.
 func start(ctx context.Context, p *telemetry.Process, address string) error {
 	nc, js, err := stream.Connect(ctx, address, stream.ConnectConfig{Name: "test"})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 )
 
-// usersFile is clickhouse-users.xml, as far as it matters here.
+// usersFile holds the parts of clickhouse-users.xml that the tests check.
 type usersFile struct {
 	Users struct {
 		All []struct {
@@ -27,7 +27,7 @@ type usersFile struct {
 	} `xml:"users"`
 }
 
-func TestUsersOfClickHouseHaveLeastRights(t *testing.T) {
+func TestClickHouseUsersHaveLeastRights(t *testing.T) {
 	t.Parallel()
 	var file usersFile
 	if err := xml.Unmarshal([]byte(read(t, "clickhouse-users.xml")), &file); err != nil {
@@ -40,16 +40,16 @@ func TestUsersOfClickHouseHaveLeastRights(t *testing.T) {
 			continue
 		}
 		if user.Password.Variable == "" || strings.TrimSpace(user.Password.Text) != "" || len(user.Grants) == 0 || user.Profile == "default" {
-			t.Errorf("user %s has a password in the file, every right, or no bounds", user.XMLName.Local)
+			t.Errorf("user %s has a password in the file, no list of rights, or the default profile", user.XMLName.Local)
 		}
 		for _, grant := range user.Grants {
 			for _, outward := range []string{" ALL ", "*.* ", "SOURCES", "URL", "FILE", "S3", "REMOTE", "SYSTEM ", "ACCESS"} {
 				if strings.Contains(grant+" ", outward) {
-					t.Errorf("user %s: %s reaches beyond the tables", user.XMLName.Local, grant)
+					t.Errorf("user %s: %s gives access to more than the tables", user.XMLName.Local, grant)
 				}
 			}
 			if user.XMLName.Local != "logboom_admin" && (strings.Contains(grant, "CREATE") || strings.Contains(grant, "DROP")) {
-				t.Errorf("user %s: %s makes or drops tables", user.XMLName.Local, grant)
+				t.Errorf("user %s: %s lets the user create or drop tables", user.XMLName.Local, grant)
 			}
 		}
 	}
@@ -58,9 +58,9 @@ func TestUsersOfClickHouseHaveLeastRights(t *testing.T) {
 	}
 }
 
-// The names of rights change between versions; a wrong one would keep a server
-// from starting.
-func TestClickHouseKnowsTheRights(t *testing.T) {
+// The names of rights change between versions. A server does not start with a
+// name that it does not know.
+func TestClickHouseParsesTheGrants(t *testing.T) {
 	t.Parallel()
 	var file usersFile
 	if err := xml.Unmarshal([]byte(read(t, "clickhouse-users.xml")), &file); err != nil {
@@ -75,7 +75,7 @@ func TestClickHouseKnowsTheRights(t *testing.T) {
 	for _, user := range file.Users.All {
 		for _, grant := range user.Grants {
 			var parsed string
-			if err := db.QueryRowContext(t.Context(), "SELECT formatQuery({grant:String})", ch.Named("grant", grant+" TO somebody")).Scan(&parsed); err != nil {
+			if err := db.QueryRowContext(t.Context(), "SELECT formatQuery({grant:String})", ch.Named("grant", grant+" TO anyone")).Scan(&parsed); err != nil {
 				t.Errorf("%s: %v", grant, err)
 			}
 		}
@@ -84,8 +84,8 @@ func TestClickHouseKnowsTheRights(t *testing.T) {
 
 func TestServerSettingsAreWellFormed(t *testing.T) {
 	t.Parallel()
-	var any struct{ XMLName xml.Name }
-	if err := xml.Unmarshal([]byte(read(t, "clickhouse-server.xml")), &any); err != nil || any.XMLName.Local != "clickhouse" {
-		t.Errorf("%v: %v", any.XMLName, err)
+	var root struct{ XMLName xml.Name }
+	if err := xml.Unmarshal([]byte(read(t, "clickhouse-server.xml")), &root); err != nil || root.XMLName.Local != "clickhouse" {
+		t.Errorf("root element is %v, error %v", root.XMLName, err)
 	}
 }

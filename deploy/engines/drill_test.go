@@ -19,19 +19,20 @@ import (
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
 
-// begin is a new installation with something of everything in it.
-func begin(t *testing.T, chat *webhooktest.Chat) (*site, *installation) {
+// installWithData starts a new installation and stores an example of every
+// kind of data in it.
+func installWithData(t *testing.T, chat *webhooktest.Chat) (*site, *installation) {
 	t.Helper()
-	e, token := newSite(t), token.New().Reveal()
-	e.migrate(t)
-	s := e.open(t, chat, "LOGBOOM_BOOTSTRAP_PROJECT=shop", "LOGBOOM_BOOTSTRAP_TOKEN="+token, "LOGBOOM_BOOTSTRAP_API_KEY="+apiKey,
+	engines, token := newSite(t), token.New().Reveal()
+	engines.migrate(t)
+	s := engines.open(t, chat, "LOGBOOM_BOOTSTRAP_PROJECT=shop", "LOGBOOM_BOOTSTRAP_TOKEN="+token, "LOGBOOM_BOOTSTRAP_API_KEY="+apiKey,
 		"LOGBOOM_BOOTSTRAP_ADMIN_EMAIL="+email, "LOGBOOM_BOOTSTRAP_ADMIN_PASSWORD="+password)
 	s.token = token
 	s.fill(chat)
-	return e, s
+	return engines, s
 }
 
-// close stops the processes.
+// close stops the processes and waits until they have exited.
 func (s *installation) close() {
 	s.t.Helper()
 	for _, p := range s.running {
@@ -40,11 +41,11 @@ func (s *installation) close() {
 		}
 	}
 	for _, p := range s.running {
-		p.end()
+		p.awaitExit()
 	}
 }
 
-// fill makes of everything something.
+// fill stores an example of every kind of data.
 func (s *installation) fill(chat *webhooktest.Chat) {
 	s.t.Helper()
 	s.api(http.MethodPut, "/projects/shop/alerts", `{"webhook_url":"`+chat.Address()+`","format":"mattermost","min_severity":"error"}`, http.StatusOK)
@@ -56,9 +57,9 @@ func (s *installation) fill(chat *webhooktest.Chat) {
 	s.sendLogs("old", 12)
 	s.send("/v1/events/shop", `[{"channel":"deploys","title":"out","notify":true},{"channel":"deploys","title":"quiet"}]`, http.StatusAccepted)
 	s.send("/services/collector/event", `{"event":"good"}{"event":""}`, http.StatusOK)
-	s.stored(12*3+1, 2)
-	s.shows("/dead-letters", `"ingest"`)
-	awaitThat(s.t, "the event is in the chat", func() bool { return told(chat) == 1 })
+	s.awaitStored(12*3+1, 2)
+	s.awaitText("/dead-letters", `"ingest"`)
+	awaitThat(s.t, "the event is in the chat", func() bool { return alertCount(chat) == 1 })
 }
 
 const clerk = "clerk@example.com"
@@ -68,14 +69,14 @@ func (s *installation) signIn(as string) {
 	s.submit("/sign-in", url.Values{"email": {as}, "password": {password}})
 }
 
-// page is what the person who is signed in sees.
+// page returns a page as the signed-in user sees it.
 func (s *installation) page(path string) string {
 	s.t.Helper()
-	return s.ask(s.request(http.MethodGet, s.admin+path, "", ""), http.StatusOK)
+	return s.do(s.request(http.MethodGet, s.admin+path, "", ""), http.StatusOK)
 }
 
-// sendLogs sends bodies of three logs. Each has a key, and so is a message of
-// its own that goes to any of the streams.
+// sendLogs sends bodies of three logs each. Every body has its own idempotency
+// key, so it becomes its own message, which can go to any of the streams.
 func (s *installation) sendLogs(word string, bodies int) {
 	s.t.Helper()
 	for n := range bodies {
@@ -84,7 +85,8 @@ func (s *installation) sendLogs(word string, bodies int) {
 	}
 }
 
-// records are all that is read back of shop, as the API tells it.
+// records returns the project's records of a kind ("logs" or "events") as JSON
+// from the API.
 func (s *installation) records(kind string) (list []string) {
 	s.t.Helper()
 	var page map[string]json.RawMessage
@@ -101,16 +103,17 @@ func (s *installation) records(kind string) (list []string) {
 	return list
 }
 
-// stored waits until so many are read back, and counted.
-func (s *installation) stored(logs, events int) {
+// awaitStored waits until the API returns that many records and the usage
+// counts them.
+func (s *installation) awaitStored(logs, events int) {
 	s.t.Helper()
 	awaitThat(s.t, fmt.Sprintf("%d logs and %d events are stored", logs, events), func() bool {
 		return len(s.records("logs")) >= logs && len(s.records("events")) >= events && s.used().Totals.Stored >= logs+events
 	})
 }
 
-// usage is what is the same whenever it is asked for: what was refused is
-// counted a while later.
+// usage holds the counts that do not change between two requests. Refused
+// records are not among them: they are counted with a delay.
 type usage struct {
 	Totals struct {
 		Stored       int
@@ -126,105 +129,107 @@ func (s *installation) used() (u usage) {
 	return u
 }
 
-// memory is what must be the same after a restore.
-type memory struct {
+// contents is what must be the same after a restore.
+type contents struct {
 	logs, events             []string
 	used                     usage
 	alerts, settings, tokens string
 }
 
-func (s *installation) remember() memory {
+func (s *installation) contents() contents {
 	s.t.Helper()
 	get := func(path string) string { return s.api(http.MethodGet, path, "", http.StatusOK) }
-	return memory{
+	return contents{
 		logs: s.records("logs"), events: s.records("events"), used: s.used(),
 		alerts: get("/projects/shop/alerts"), settings: get("/projects/shop/settings"),
 		tokens: regexp.MustCompile(`"last_used":[^,}]*`).ReplaceAllString(get("/projects/shop/tokens"), ""),
 	}
 }
 
-// The drill of docs/operations.md: what a backup has is there again over empty
-// engines, for senders, people and scripts alike, and what comes then is stored
-// beside it, once.
-func TestABackupBringsEverythingBack(t *testing.T) {
+// This is the restore procedure of docs/operations.md. After a backup is
+// restored to empty engines, clients, users and scripts find what they had. New
+// records are stored beside the old ones, exactly once.
+func TestBackupRestoresEverything(t *testing.T) {
 	t.Parallel()
 	chat := newChat(t)
-	lost, s := begin(t, chat)
-	token, want := s.token, s.remember()
-	lost.backUpTables(t)
-	streams := backUpAll(t, lost)
-	s.sendLogs("lost", 4) // no backup has these
+	old, s := installWithData(t, chat)
+	token, want := s.token, s.contents()
+	old.backUpTables(t)
+	streams := backUpAll(t, old)
+	s.sendLogs("lost", 4) // these are not in the backup
 	s.close()
-	end(t, lost.tables)
+	stop(t, old.tables)
 
-	found := newSite(t)
-	found.restoreTables(t, lost.folder)
-	restoreAll(t, found, streams)
-	found.migrate(t)
-	s = found.open(t, chat)
+	restored := newSite(t)
+	restored.restoreTables(t, old.folder)
+	restoreAll(t, restored, streams)
+	restored.migrate(t)
+	s = restored.open(t, chat)
 	s.token = token
-	checkMemory(t, s.remember(), want)
+	checkContents(t, s.contents(), want)
 	s.checkPeople()
 
 	s.sendLogs("new", 12)
 	s.send("/v1/events/shop", `{"channel":"deploys","title":"out again","notify":true}`, http.StatusAccepted)
-	s.stored(len(want.logs)+12*3, len(want.events)+1)
-	awaitThat(t, "the address opens, and only the new event is sent to it", func() bool { return told(chat) == 2 })
+	s.awaitStored(len(want.logs)+12*3, len(want.events)+1)
+	awaitThat(t, "the alert address can be decrypted, and only the new event is sent to it", func() bool { return alertCount(chat) == 2 })
 	s.close()
-	found.checkPlaces(t, want, 12*3, 1)
+	restored.checkRows(t, want, 12*3, 1)
 }
 
-// The drill for a disk of ClickHouse that is lost while the queue is not: what
-// was stored since the backup is stored again from the replay window, once.
-func TestWhatWasStoredSinceTheBackupIsStoredAgain(t *testing.T) {
+// This is the procedure for a lost ClickHouse disk when the queue is intact.
+// Records stored since the backup are stored again from the replay window,
+// exactly once.
+func TestRecordsSinceTheBackupAreStoredAgain(t *testing.T) {
 	t.Parallel()
 	chat := newChat(t)
-	e, s := begin(t, chat)
-	before := s.remember()
-	e.backUpTables(t)
+	engines, s := installWithData(t, chat)
+	before := s.contents()
+	engines.backUpTables(t)
 	s.sendLogs("since", 12)
 	s.send("/v1/events/shop", `{"channel":"deploys","title":"since","notify":true}`, http.StatusAccepted)
-	s.stored(len(before.logs)+12*3, len(before.events)+1)
-	awaitThat(t, "the event is in the chat", func() bool { return told(chat) == 2 })
-	token, want := s.token, s.remember()
+	s.awaitStored(len(before.logs)+12*3, len(before.events)+1)
+	awaitThat(t, "the event is in the chat", func() bool { return alertCount(chat) == 2 })
+	token, want := s.token, s.contents()
 	s.close()
-	end(t, e.tables)
+	stop(t, engines.tables)
 
-	lost := e.folder
-	e.newTables(t)
-	e.restoreTables(t, lost)
-	if said := e.migrate(t, "--store-again"); !strings.Contains(said, "are stored again") {
-		t.Errorf("it does not say what is stored again: %s", said)
+	lost := engines.folder
+	engines.newTables(t)
+	engines.restoreTables(t, lost)
+	if output := engines.migrate(t, "--store-again"); !strings.Contains(output, "are stored again") {
+		t.Errorf("migrate --store-again does not report what is stored again: %s", output)
 	}
-	s = e.open(t, chat)
+	s = engines.open(t, chat)
 	s.token = token
-	s.stored(len(want.logs), len(want.events))
-	checkMemory(t, s.remember(), want)
+	s.awaitStored(len(want.logs), len(want.events))
+	checkContents(t, s.contents(), want)
 	s.sendLogs("new", 12)
-	s.stored(len(want.logs)+12*3, len(want.events))
+	s.awaitStored(len(want.logs)+12*3, len(want.events))
 	s.close()
-	e.checkPlaces(t, want, 12*3, 0)
-	if got := told(chat); got != 2 {
-		t.Errorf("the chat was told of %d alerts, want the two of before", got)
+	engines.checkRows(t, want, 12*3, 0)
+	if got := alertCount(chat); got != 2 {
+		t.Errorf("the chat received %d alerts, want the two from before the restore", got)
 	}
 }
 
-func checkMemory(t *testing.T, got, want memory) {
+func checkContents(t *testing.T, got, want contents) {
 	t.Helper()
 	if !slices.Equal(got.logs, want.logs) || !slices.Equal(got.events, want.events) {
-		t.Errorf("%d logs and %d events came back of %d and %d, or others: %.1000s", len(got.logs), len(got.events), len(want.logs), len(want.events), got.logs)
+		t.Errorf("the restored records differ: %d logs and %d events, want %d and %d: %.1000s", len(got.logs), len(got.events), len(want.logs), len(want.events), got.logs)
 	}
-	for what, pair := range map[string][2]string{
+	for name, pair := range map[string][2]string{
 		"alerts": {got.alerts, want.alerts}, "settings": {got.settings, want.settings}, "tokens": {got.tokens, want.tokens},
 		"usage": {fmt.Sprint(got.used), fmt.Sprint(want.used)},
 	} {
 		if pair[0] != pair[1] || pair[0] == "" {
-			t.Errorf("%s are\n%s\nwant\n%s", what, pair[0], pair[1])
+			t.Errorf("%s are\n%s\nwant\n%s", name, pair[0], pair[1])
 		}
 	}
 }
 
-// checkPeople signs people in, who find what they had and nothing more.
+// checkPeople signs both users in and checks that they see what they saw before
+// and nothing more.
 func (s *installation) checkPeople() {
 	s.t.Helper()
 	s.signIn(email)
@@ -235,7 +240,7 @@ func (s *installation) checkPeople() {
 			s.t.Errorf("%s does not show %q", path, text)
 		}
 	}
-	s.shows("/dead-letters", `"ingest"`)
+	s.awaitText("/dead-letters", `"ingest"`)
 	s.submit("/sign-out", nil)
 	s.signIn(clerk)
 	if list := s.page("/projects"); !strings.Contains(list, "orders") || strings.Contains(list, "shop") {
@@ -243,19 +248,19 @@ func (s *installation) checkPeople() {
 	}
 }
 
-// checkPlaces looks at the rows themselves: those of before, so many new ones,
-// and no two in one place of the queue.
-func (s *site) checkPlaces(t *testing.T, before memory, logs, events int) {
+// checkRows checks that the tables hold the records of before and that many new
+// logs and events, and that no two rows have the same RowID.
+func (s *site) checkRows(t *testing.T, before contents, logs, events int) {
 	t.Helper()
 	for table, want := range map[string]int{"logs": len(before.logs) + logs, "events": len(before.events) + events} {
 		got := s.sql(t, "SELECT count(), uniqExact(_shard, _seq), uniqExact(_shard, _seq, _idx) FROM logboom."+table)
 		if fields := strings.Fields(got); fields[0] != fmt.Sprint(want) || fields[2] != fmt.Sprint(want) {
-			t.Errorf("%s has rows, messages and places %s, want %d rows and places", table, got, want)
+			t.Errorf("%s has rows, messages and RowIDs %s, want %d rows and RowIDs", table, got, want)
 		}
 	}
 }
 
-// publish puts one log on the queue as ingest does.
+// publish publishes one log as ingest does.
 func publish(t *testing.T, topology *stream.Topology) stream.Ack {
 	t.Helper()
 	publisher, err := stream.NewPublisher(topology, stream.PublisherConfig{AckTimeout: patience})

@@ -1,6 +1,5 @@
-// Package engines holds the configurations of deploy/engines to their word:
-// each user may do its work, and nothing else. That the work can be done with
-// them is shown by the tests of the cluster, which run with the same files.
+// Package engines tests the configurations in deploy/engines: each user may do
+// its own work and nothing else. The tests of the cluster use the same files.
 package engines
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 )
 
-const secret = "of-this-test-alone"
+const secret = "password-for-tests-only"
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
 

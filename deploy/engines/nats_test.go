@@ -16,19 +16,19 @@ import (
 
 var users = []string{"admin", "ingest", "writer", "notifier"}
 
-// queue runs a server with nats.conf over a folder of its own and is its
+// queue runs a NATS server with nats.conf and its own folder, and returns its
 // address.
 func queue(t *testing.T) string {
 	t.Helper()
-	return watched(t, &refusals{})
+	return queueWithLog(t, &refusals{})
 }
 
-// watched is a queue that notes whom it refuses what.
-func watched(t *testing.T, log *refusals) string {
+// queueWithLog is like queue, but collects in log what the server refuses.
+func queueWithLog(t *testing.T, log *refusals) string {
 	t.Helper()
 	options := settings(t)
 	if !options.SyncAlways || options.MaxPayload != 8<<20 {
-		t.Errorf("sync always is %v and the largest message %d, want true and 8 MB", options.SyncAlways, options.MaxPayload)
+		t.Errorf("sync_always is %v and max_payload %d, want true and 8 MiB", options.SyncAlways, options.MaxPayload)
 	}
 	s, err := server.NewServer(options)
 	if err != nil {
@@ -38,12 +38,13 @@ func watched(t *testing.T, log *refusals) string {
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server does not take connections")
+		t.Fatal("the server does not accept connections")
 	}
 	return s.Addr().String()
 }
 
-// settings are those of nats.conf, on a free port and with a folder of the test.
+// settings returns the options in nats.conf, with a free port and a folder of
+// the test.
 func settings(t *testing.T) *server.Options {
 	t.Helper()
 	folder := t.TempDir()
@@ -60,17 +61,17 @@ func settings(t *testing.T) *server.Options {
 		t.Fatal(err)
 	}
 	options.NoSigs = true
-	options.AuthTimeout = patience.Seconds() // of who has connected, on a busy machine
+	options.AuthTimeout = patience.Seconds() // a busy machine is slow to authenticate a client
 	return options
 }
 
-// refusals is a log of the server that keeps what it refused to clients.
+// refusals is a server log that keeps only the requests that were refused.
 type refusals struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-// Errorf is how the server tells of it.
+// Errorf keeps the line if it reports a permissions violation.
 func (r *refusals) Errorf(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if !strings.Contains(line, "Violation") {
@@ -87,98 +88,98 @@ func (*refusals) Fatalf(string, ...any)  {}
 func (*refusals) Debugf(string, ...any)  {}
 func (*refusals) Tracef(string, ...any)  {}
 
-// check fails the test for each thing that was refused, once.
+// check fails the test once for each kind of refused request.
 func (r *refusals) check(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, line := range r.lines {
-		_, what, _ := strings.Cut(line, "Violation")
-		if !told[what] {
+		_, request, _ := strings.Cut(line, "Violation")
+		if !reported[request] {
 			t.Errorf("the queue refused: %s", line)
 		}
-		told[what] = true
+		reported[request] = true
 	}
 }
 
-// deeds are what a user may try, with those who may do it.
-var deeds = []struct {
-	what, subject string
-	who           []string
+// actions lists what a user may try, and which users may do it.
+var actions = []struct {
+	name, subject string
+	allowed       []string
 }{
-	{"put a log on the queue", "logs.0", []string{"admin", "ingest"}},
-	{"put an event on the queue", "events.0.notify", []string{"admin", "ingest"}},
-	{"bury an entry that was no record", "dead.ingest.invalid_json", []string{"ingest"}},
-	{"bury a message", "dead.LOGS_0.poison.1", []string{"writer"}},
-	{"bury an alert", "dead.NOTIFY.rejected.1", []string{"notifier"}},
+	{"publish a log", "logs.0", []string{"admin", "ingest"}},
+	{"publish an event", "events.0.notify", []string{"admin", "ingest"}},
+	{"dead-letter an invalid entry", "dead.ingest.invalid_json", []string{"ingest"}},
+	{"dead-letter a message", "dead.LOGS_0.poison.1", []string{"writer"}},
+	{"dead-letter an alert", "dead.NOTIFY.rejected.1", []string{"notifier"}},
 	{"read logs", "$JS.API.CONSUMER.CREATE.LOGS_0.one", []string{"admin", "writer", "notifier"}},
-	{"read logs by another way", "$JS.API.CONSUMER.DURABLE.CREATE.LOGS_0.one", []string{"admin"}},
-	{"read on with another's consumer of logs", "$JS.API.CONSUMER.MSG.NEXT.LOGS_0.one", []string{"admin", "writer", "notifier"}},
+	{"read logs with a durable consumer", "$JS.API.CONSUMER.DURABLE.CREATE.LOGS_0.one", []string{"admin"}},
+	{"read logs with an existing consumer", "$JS.API.CONSUMER.MSG.NEXT.LOGS_0.one", []string{"admin", "writer", "notifier"}},
 	{"read events", "$JS.API.CONSUMER.CREATE.EVENTS_3.one", []string{"admin", "writer", "notifier"}},
 	{"read one log", "$JS.API.STREAM.MSG.GET.LOGS_0", []string{"admin"}},
-	{"read one log of a replica", "$JS.API.DIRECT.GET.LOGS_0", []string{"admin", "writer"}},
+	{"read one log from a replica", "$JS.API.DIRECT.GET.LOGS_0", []string{"admin", "writer"}},
 	{"read dead letters", "$JS.API.STREAM.MSG.GET.DEAD", []string{"admin"}},
 	{"list dead letters", "$JS.API.CONSUMER.CREATE.DEAD.one", []string{"admin"}},
 	{"remove a dead letter", "$JS.API.STREAM.MSG.DELETE.DEAD", []string{"admin"}},
-	{"purge what is stored", "$JS.API.STREAM.PURGE.LOGS_0", []string{"admin", "writer"}},
+	{"purge stored messages", "$JS.API.STREAM.PURGE.LOGS_0", []string{"admin", "writer"}},
 	{"purge dead letters", "$JS.API.STREAM.PURGE.DEAD", []string{"admin"}},
 	{"purge projects", "$JS.API.STREAM.PURGE.KV_PROJECTS", []string{"admin"}},
 	{"delete a stream", "$JS.API.STREAM.DELETE.NONE", []string{"admin"}},
-	{"make a stream", "$JS.API.STREAM.CREATE.NONE", []string{"admin"}},
+	{"create a stream", "$JS.API.STREAM.CREATE.NONE", []string{"admin"}},
 	{"change a stream", "$JS.API.STREAM.UPDATE.LOGS_0", []string{"admin"}},
 	{"list streams", "$JS.API.STREAM.LIST", []string{"admin"}},
-	{"copy a stream", "$JS.API.STREAM.SNAPSHOT.KV_USERS", []string{"admin"}},
-	{"send the parts of a copy", "$JS.SNAPSHOT.RESTORE.KV_USERS.one", []string{"admin"}},
-	{"bring a stream back", "$JS.API.STREAM.RESTORE.KV_USERS", []string{"admin"}},
-	{"depose a leader", "$JS.API.STREAM.LEADER.STEPDOWN.LOGS_0", []string{"admin"}},
-	{"move a writer's place", "$KV.LEDGER.w.LOGS_0", []string{"admin", "writer"}},
-	{"take a writer's lease", "$KV.LEDGER.l.claim.LOGS_0", []string{"admin", "writer"}},
-	{"move a notifier's place", "$KV.LEDGER.n.EVENTS_0", []string{"admin", "notifier"}},
+	{"back up a stream", "$JS.API.STREAM.SNAPSHOT.KV_USERS", []string{"admin"}},
+	{"send the parts of a backup", "$JS.SNAPSHOT.RESTORE.KV_USERS.one", []string{"admin"}},
+	{"restore a stream", "$JS.API.STREAM.RESTORE.KV_USERS", []string{"admin"}},
+	{"make a leader step down", "$JS.API.STREAM.LEADER.STEPDOWN.LOGS_0", []string{"admin"}},
+	{"change a writer's position", "$KV.LEDGER.w.LOGS_0", []string{"admin", "writer"}},
+	{"acquire a writer's lease", "$KV.LEDGER.l.claim.LOGS_0", []string{"admin", "writer"}},
+	{"change a notifier's position", "$KV.LEDGER.n.EVENTS_0", []string{"admin", "notifier"}},
 	{"read the ledger", "$JS.API.STREAM.MSG.GET.KV_LEDGER", []string{"admin", "writer", "notifier"}},
-	{"read the ledger of a replica", "$JS.API.DIRECT.GET.KV_LEDGER.$KV.LEDGER.w.LOGS_0", []string{"admin"}},
-	{"take a notifier's lease", "$KV.NOTIFIER.lease.0", []string{"admin", "notifier"}},
-	{"tell that it runs", "$KV.PROCESSES.one", users},
-	{"see who runs", "$JS.API.CONSUMER.CREATE.KV_PROCESSES.one", []string{"admin"}},
+	{"read the ledger from a replica", "$JS.API.DIRECT.GET.KV_LEDGER.$KV.LEDGER.w.LOGS_0", []string{"admin"}},
+	{"acquire a notifier's lease", "$KV.NOTIFIER.lease.0", []string{"admin", "notifier"}},
+	{"publish its presence", "$KV.PROCESSES.one", users},
+	{"list the running processes", "$JS.API.CONSUMER.CREATE.KV_PROCESSES.one", []string{"admin"}},
 	{"read a token", "$JS.API.STREAM.MSG.GET.KV_PROJECTS", []string{"admin", "ingest", "notifier"}},
-	{"make a token", "$KV.PROJECTS.token.one", []string{"admin"}},
-	{"note a token's use", "$KV.USES.used.one", []string{"admin", "ingest"}},
+	{"create a token", "$KV.PROJECTS.token.one", []string{"admin"}},
+	{"record a token's use", "$KV.USES.used.one", []string{"admin", "ingest"}},
 	{"read a user", "$JS.API.STREAM.MSG.GET.KV_USERS", []string{"admin"}},
-	{"read a user of a replica", "$JS.API.DIRECT.GET.KV_USERS.$KV.USERS.user.one", []string{"admin"}},
+	{"read a user from a replica", "$JS.API.DIRECT.GET.KV_USERS.$KV.USERS.user.one", []string{"admin"}},
 	{"watch users", "$JS.API.CONSUMER.CREATE.KV_USERS.one.$KV.USERS.>", []string{"admin"}},
-	{"make a user", "$KV.USERS.user.one", []string{"admin"}},
+	{"create a user", "$KV.USERS.user.one", []string{"admin"}},
 	{"read a session", "$JS.API.STREAM.MSG.GET.KV_SESSIONS", []string{"admin"}},
-	{"name the sessions", "$JS.API.STREAM.INFO.KV_SESSIONS", []string{"admin"}},
-	{"make a session", "$KV.SESSIONS.one", []string{"admin"}},
-	{"name whom a project has", "$JS.API.STREAM.INFO.KV_MEMBERS", []string{"admin"}},
-	{"let somebody into a project", "$KV.MEMBERS.one", []string{"admin"}},
-	{"read what somebody saved", "$JS.API.DIRECT.GET.KV_SAVED_VIEWS.$KV.SAVED_VIEWS.one", []string{"admin"}},
+	{"list the sessions", "$JS.API.STREAM.INFO.KV_SESSIONS", []string{"admin"}},
+	{"create a session", "$KV.SESSIONS.one", []string{"admin"}},
+	{"list a project's members", "$JS.API.STREAM.INFO.KV_MEMBERS", []string{"admin"}},
+	{"add a member to a project", "$KV.MEMBERS.one", []string{"admin"}},
+	{"read a saved view", "$JS.API.DIRECT.GET.KV_SAVED_VIEWS.$KV.SAVED_VIEWS.one", []string{"admin"}},
 	{"read the audit trail", "$JS.API.STREAM.MSG.GET.AUDIT", []string{"admin"}},
 	{"write the audit trail", "audit", []string{"admin"}},
-	{"bury a project", "$KV.GRAVES.one", []string{"admin"}},
+	{"mark a project as deleted", "$KV.GRAVES.one", []string{"admin"}},
 	{"read an alert's address", "$JS.API.STREAM.MSG.GET.KV_ALERTS", []string{"admin", "notifier"}},
 	{"change an alert's address", "$KV.ALERTS.alerts.one", []string{"admin"}},
 	{"send an alert", "notify.0.one", []string{"admin", "notifier"}},
 	{"read waiting alerts", "$JS.API.CONSUMER.CREATE.NOTIFY.one", []string{"admin", "notifier"}},
-	{"tell what became of an alert", "notified.0", []string{"notifier"}},
-	{"answer in another's place", "_INBOX.other.one", nil},
-	{"ask the server itself", "$SYS.REQ.SERVER.PING", nil},
+	{"publish the outcome of an alert", "notified.0", []string{"notifier"}},
+	{"answer another client's request", "_INBOX.other.one", nil},
+	{"send a request to the server's system account", "$SYS.REQ.SERVER.PING", nil},
 }
 
-func TestEachUserOfNATSMayDoItsWorkAndNothingElse(t *testing.T) {
+func TestEachNATSUserMayDoItsWorkAndNothingElse(t *testing.T) {
 	t.Parallel()
 	address := queue(t)
 	for _, user := range users {
-		for _, deed := range deeds {
-			err := attempt(t, address, user, func(nc *nats.Conn) error { return nc.Publish(deed.subject, nil) })
-			if may := slices.Contains(deed.who, user); may != (err == nil) {
-				t.Errorf("%s tries to %s: %v", user, deed.what, err)
+		for _, action := range actions {
+			err := attempt(t, address, user, func(nc *nats.Conn) error { return nc.Publish(action.subject, nil) })
+			if allowed := slices.Contains(action.allowed, user); allowed != (err == nil) {
+				t.Errorf("user %s, allowed %v, tries to %s: %v", user, allowed, action.name, err)
 			}
 		}
 	}
 }
 
-func TestEachUserOfNATSHearsItsOwnAnswersOnly(t *testing.T) {
+func TestEachNATSUserReceivesItsOwnAnswersOnly(t *testing.T) {
 	t.Parallel()
 	address := queue(t)
 	for _, user := range users {
@@ -189,13 +190,14 @@ func TestEachUserOfNATSHearsItsOwnAnswersOnly(t *testing.T) {
 		for _, subject := range subjects {
 			err := attempt(t, address, user, func(nc *nats.Conn) error { _, err := nc.SubscribeSync(subject); return err })
 			if own := strings.HasPrefix(subject, "_INBOX."+user+"."); own != (err == nil) {
-				t.Errorf("%s listens to %s: %v", user, subject, err)
+				t.Errorf("user %s subscribes to %s: %v", user, subject, err)
 			}
 		}
 	}
 }
 
-// attempt connects as a user, does something and is the server's refusal.
+// attempt connects as a user, calls do and returns the server's refusal, or nil
+// if it refused nothing.
 func attempt(t *testing.T, address, user string, do func(*nats.Conn) error) error {
 	t.Helper()
 	nc, err := nats.Connect("nats://"+address, nats.Timeout(patience), nats.UserInfo(user, secret), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
@@ -212,7 +214,7 @@ func attempt(t *testing.T, address, user string, do func(*nats.Conn) error) erro
 	return nc.LastError()
 }
 
-func TestNATSRefusesWhoHasNoPassword(t *testing.T) {
+func TestNATSRefusesClientsWithoutPassword(t *testing.T) {
 	t.Parallel()
 	address := queue(t)
 	for _, options := range [][]nats.Option{nil, {nats.UserInfo("admin", "guess")}, {nats.UserInfo("nobody", secret)}} {
@@ -221,7 +223,7 @@ func TestNATSRefusesWhoHasNoPassword(t *testing.T) {
 			nc.Close()
 		}
 		if !errors.Is(err, nats.ErrAuthorization) {
-			t.Errorf("got %v", err)
+			t.Errorf("connecting without a valid password: got error %v, want %v", err, nats.ErrAuthorization)
 		}
 	}
 }

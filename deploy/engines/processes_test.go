@@ -33,7 +33,7 @@ import (
 )
 
 const (
-	// patience bounds every wait; it is no claim about how long anything takes.
+	// patience limits every wait. It says nothing about how long a step takes.
 	patience = 2 * time.Minute
 
 	apiKey   = "an-api-key-of-32-characters-or-more"
@@ -41,7 +41,7 @@ const (
 	password = "correct horse battery"
 )
 
-// built builds the processes where git does not look, once.
+// built builds the processes once, in bin/engines, which git ignores.
 var built = sync.OnceValues(func() (string, error) {
 	folder, err := filepath.Abs(filepath.Join("..", "..", "bin", "engines"))
 	if err != nil {
@@ -59,18 +59,18 @@ var built = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
-// process is one of ours, running under its own user of the queue.
+// process is a running Logboom process, connected as its own NATS user.
 type process struct {
 	t       *testing.T
 	name    string
 	command *exec.Cmd
-	ended   chan struct{} // closed when it has
+	ended   chan struct{} // closed when the process has exited
 
 	mu     sync.Mutex
 	output bytes.Buffer
 }
 
-// Write takes what it prints.
+// Write keeps what the process prints.
 func (p *process) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,33 +101,34 @@ func spawn(t *testing.T, name string, env []string, args ...string) *process {
 		t.Fatalf("start %s: %v", name, err)
 	}
 	go func() {
-		_ = p.command.Wait() // its exit code is asked for where it matters
+		_ = p.command.Wait() // awaitExit checks the exit code
 		close(p.ended)
 	}()
 	t.Cleanup(func() {
-		_ = p.command.Process.Kill() // as a rule it has ended
+		_ = p.command.Process.Kill() // usually it has exited already
 		<-p.ended
 		if text := p.printed(); t.Failed() {
-			t.Logf("%s, its last lines:\n%s", p.name, text[max(0, len(text)-8000):])
+			t.Logf("last lines of %s:\n%s", p.name, text[max(0, len(text)-8000):])
 		}
 	})
 	return p
 }
 
-// attribute waits for a line of the log and is one of its attributes.
+// attribute waits until the process logs message, and returns one attribute of
+// that line.
 func (p *process) attribute(message, key string) (value string) {
 	p.t.Helper()
-	awaitThat(p.t, p.name+" says "+message, func() bool {
+	awaitThat(p.t, p.name+" logs "+message, func() bool {
 		for line := range strings.SplitSeq(p.printed(), "\n") {
-			var said map[string]any
-			if json.Unmarshal([]byte(line), &said) == nil && said["msg"] == message {
-				value, _ = said[key].(string)
+			var fields map[string]any
+			if json.Unmarshal([]byte(line), &fields) == nil && fields["msg"] == message {
+				value, _ = fields[key].(string)
 				return true
 			}
 		}
 		select {
 		case <-p.ended:
-			p.t.Fatalf("%s ended:\n%s", p.name, p.printed())
+			p.t.Fatalf("%s exited:\n%s", p.name, p.printed())
 		default:
 		}
 		return false
@@ -135,43 +136,46 @@ func (p *process) attribute(message, key string) (value string) {
 	return value
 }
 
-// end waits until the process has ended, and well.
-func (p *process) end() {
+// awaitExit waits until the process has exited, with code 0.
+func (p *process) awaitExit() {
 	p.t.Helper()
 	select {
 	case <-p.ended:
 	case <-time.After(patience):
-		p.t.Fatalf("%s does not end:\n%s", p.name, p.printed())
+		p.t.Fatalf("%s did not exit within %s:\n%s", p.name, patience, p.printed())
 	}
 	if code := p.command.ProcessState.ExitCode(); code != 0 {
-		p.t.Fatalf("%s ended with code %d:\n%s", p.name, code, p.printed())
+		p.t.Fatalf("%s exited with code %d:\n%s", p.name, code, p.printed())
 	}
 }
 
-func awaitThat(t *testing.T, what string, holds func() bool) {
+// awaitThat waits until holds returns true, and fails the test if that takes
+// longer than patience. The condition is for the failure's message.
+func awaitThat(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not so: %s", what)
+			t.Fatalf("not true after %s: %s", patience, condition)
 		}
 		<-time.After(50 * time.Millisecond)
 	}
 }
 
-// installation is Logboom over a queue with nats.conf.
+// installation is a running Logboom whose queue uses nats.conf.
 type installation struct {
 	t              *testing.T
 	queue          string
-	ingest, admin  string // where they are reached
+	ingest, admin  string // their base URLs
 	token, project string
-	made           []string            // the streams and buckets of migrate
-	eyes           jetstream.JetStream // the test's own
+	created        []string            // the streams and buckets that migrate created
+	observer       jetstream.JetStream // the test's own connection
 	browser        *http.Client
 	running        []*process
 }
 
-// certificateOf is the file of what the processes must trust to reach the chat.
-func certificateOf(t *testing.T, chat *webhooktest.Chat) string {
+// certificateFile writes the chat's certificate to a file, which the processes
+// must trust to reach the chat.
+func certificateFile(t *testing.T, chat *webhooktest.Chat) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "chat.pem")
 	if err := os.WriteFile(file, chat.Certificate(), 0o600); err != nil {
@@ -180,7 +184,7 @@ func certificateOf(t *testing.T, chat *webhooktest.Chat) string {
 	return file
 }
 
-// newBrowser keeps cookies, as a person's does.
+// newBrowser returns a client that keeps cookies.
 func newBrowser(t *testing.T) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -192,16 +196,16 @@ func newBrowser(t *testing.T) *http.Client {
 	return browser
 }
 
-// install makes what migrate makes and starts one of each process.
+// install runs migrate and starts one process of each kind.
 func install(t *testing.T, queue string, chat *webhooktest.Chat) *installation {
 	t.Helper()
 	s := &installation{t: t, queue: queue, token: token.New().Reveal(), project: "shop", browser: newBrowser(t)}
 	engines := []string{
 		"LOGBOOM_REDIS_URL=" + redistest.Start(t).URL(), "LOGBOOM_CLICKHOUSE_URL=" + enginetest.URL(t), "LOGBOOM_STREAM_BYTES=64MiB",
-		"LOGBOOM_SECRET_KEY=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "LOGBOOM_WEBHOOK_ALLOW=" + chat.HostPort(), "SSL_CERT_FILE=" + certificateOf(t, chat),
+		"LOGBOOM_SECRET_KEY=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "LOGBOOM_WEBHOOK_ALLOW=" + chat.HostPort(), "SSL_CERT_FILE=" + certificateFile(t, chat),
 	}
-	spawn(t, "admin", append(engines, s.as("admin")), "migrate").end()
-	s.made = s.streams()
+	spawn(t, "admin", append(engines, s.natsURL("admin")), "migrate").awaitExit()
+	s.created = s.streams()
 	engines = append(engines, "LOGBOOM_OPS_ADDR=127.0.0.1:0", "LOGBOOM_LOG_LEVEL=debug", "LOGBOOM_LOG_FORMAT=json",
 		"LOGBOOM_INGEST_ADDR=127.0.0.1:0", "LOGBOOM_ADMIN_ADDR=127.0.0.1:0",
 		"LOGBOOM_BOOTSTRAP_PROJECT="+s.project, "LOGBOOM_BOOTSTRAP_TOKEN="+s.token, "LOGBOOM_BOOTSTRAP_API_KEY="+apiKey,
@@ -210,11 +214,11 @@ func install(t *testing.T, queue string, chat *webhooktest.Chat) *installation {
 	return s
 }
 
-// start runs one of each process and waits until they are ready.
+// start runs one process of each kind and waits until all are ready.
 func (s *installation) start(env []string) {
 	s.t.Helper()
 	for _, user := range users {
-		s.running = append(s.running, spawn(s.t, user, append(slices.Clone(env), s.as(user))))
+		s.running = append(s.running, spawn(s.t, user, append(slices.Clone(env), s.natsURL(user))))
 	}
 	for _, p := range s.running {
 		p.attribute("process ready", "")
@@ -223,17 +227,19 @@ func (s *installation) start(env []string) {
 	s.ingest = "http://" + s.running[1].attribute("ingest port open", "addr")
 }
 
-// as is the setting of who connects to the queue.
-func (s *installation) as(user string) string {
+// natsURL returns the setting with which a process connects to the queue as a
+// user.
+func (s *installation) natsURL(user string) string {
 	return fmt.Sprintf("LOGBOOM_NATS_URL=nats://%s:%s@%s", user, secret, s.queue)
 }
 
-// ask sends a request and checks how it is answered. What is not ready for it
-// on a busy machine answers 503, and is asked again, as senders do.
-func (s *installation) ask(request *http.Request, status int) (text string) {
+// do sends a request, checks the status of the response and returns its body.
+// It retries on 503, as clients do: on a busy machine a process may not be
+// ready yet.
+func (s *installation) do(request *http.Request, status int) (text string) {
 	s.t.Helper()
-	awaitThat(s.t, request.URL.Path+" is answered by more than 503", func() bool {
-		answer, err := s.browser.Do(s.again(request))
+	awaitThat(s.t, "the response for "+request.URL.Path+" is not 503", func() bool {
+		answer, err := s.browser.Do(s.clone(request))
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -243,15 +249,15 @@ func (s *installation) ask(request *http.Request, status int) (text string) {
 			return false
 		}
 		if err != nil || answer.StatusCode != status {
-			s.t.Fatalf("%s %s: answer %d, not %d: %.500s %v", request.Method, request.URL, answer.StatusCode, status, text, err)
+			s.t.Fatalf("%s %s: status %d, want %d: %.500s %v", request.Method, request.URL, answer.StatusCode, status, text, err)
 		}
 		return true
 	})
 	return text
 }
 
-// again is the request with its body, to be sent once more.
-func (s *installation) again(request *http.Request) *http.Request {
+// clone returns a copy of the request with an unread body.
+func (s *installation) clone(request *http.Request) *http.Request {
 	s.t.Helper()
 	body, err := request.GetBody()
 	if err != nil {
@@ -274,8 +280,8 @@ func (s *installation) request(method, address, bearer, body string) *http.Reque
 	return request
 }
 
-// send has ingest take a body, under a key of its own: once, though it may be
-// sent again.
+// send sends a body to ingest with a new idempotency key, so that a retry does
+// not store it twice.
 func (s *installation) send(path, body string, status int) {
 	s.t.Helper()
 	s.sendAs(nuid.Next(), path, body, status)
@@ -285,55 +291,55 @@ func (s *installation) sendAs(key, path, body string, status int) {
 	s.t.Helper()
 	request := s.request(http.MethodPost, s.ingest+path, s.token, body)
 	request.Header.Set("Idempotency-Key", key)
-	s.ask(request, status)
+	s.do(request, status)
 }
 
 func (s *installation) api(method, path, body string, status int) string {
 	s.t.Helper()
-	return s.ask(s.request(method, s.admin+"/api/v1"+path, apiKey, body), status)
+	return s.do(s.request(method, s.admin+"/api/v1"+path, apiKey, body), status)
 }
 
-// submit sends a form of the pages, which leads to a page.
+// submit sends a form of the pages and follows the redirect to a page.
 func (s *installation) submit(path string, form url.Values) {
 	s.t.Helper()
 	request := s.request(http.MethodPost, s.admin+path, "", form.Encode())
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	s.ask(request, http.StatusOK)
+	s.do(request, http.StatusOK)
 }
 
-// shows waits until an answer of the API holds a text.
-func (s *installation) shows(path, text string) {
+// awaitText waits until a response of the API contains a text.
+func (s *installation) awaitText(path, text string) {
 	s.t.Helper()
-	awaitThat(s.t, path+" shows "+text, func() bool { return strings.Contains(s.api(http.MethodGet, path, "", http.StatusOK), text) })
+	awaitThat(s.t, path+" contains "+text, func() bool { return strings.Contains(s.api(http.MethodGet, path, "", http.StatusOK), text) })
 }
 
-// The users of nats.conf have the rights that the processes use today: these do
-// their work, from their start to their end, and the queue refuses nothing.
-func TestProcessesAskForNothingThatTheirUsersMayNot(t *testing.T) {
+// The users of nats.conf have every right that the processes need: the
+// processes start, work and stop, and the queue refuses nothing.
+func TestUsersHaveEveryRightThatTheirProcessesNeed(t *testing.T) {
 	t.Parallel()
 	log := &refusals{}
 	defer log.check(t)
 	chat := newChat(t)
-	s := install(t, watched(t, log), chat)
+	s := install(t, queueWithLog(t, log), chat)
 	s.api(http.MethodPut, "/projects/shop/alerts", `{"webhook_url":"`+chat.Address()+`","format":"mattermost","min_severity":"error"}`, http.StatusOK)
 
-	s.awaitWatch()
+	s.awaitNotifierWatches()
 	s.send("/v1/logs/shop", `{"data":"payment failed","severity":"error"}`, http.StatusAccepted)
 	s.send("/v1/events/shop", `{"channel":"deploys","title":"out","notify":true}`, http.StatusAccepted)
 	s.send("/services/collector/event", `{"event":"good"}{"event":""}`, http.StatusOK)
-	s.shows("/projects/shop/logs", "payment failed")
-	s.shows("/projects/shop/events", "deploys")
-	s.shows("/dead-letters", `"ingest"`)
-	awaitThat(t, "the event and the log are in the chat", func() bool { return told(chat) >= 2 })
-	s.shows("/projects/shop/deliveries", "delivered")
+	s.awaitText("/projects/shop/logs", "payment failed")
+	s.awaitText("/projects/shop/events", "deploys")
+	s.awaitText("/dead-letters", `"ingest"`)
+	awaitThat(t, "the event and the log are in the chat", func() bool { return alertCount(chat) >= 2 })
+	s.awaitText("/projects/shop/deliveries", "delivered")
 
 	s.api(http.MethodPost, "/projects", `{"name":"orders"}`, http.StatusCreated)
 	s.api(http.MethodPost, "/projects/orders/tokens", `{"name":"web"}`, http.StatusCreated)
 	s.api(http.MethodDelete, "/projects/orders", "", http.StatusNoContent)
-	s.lookAtPages()
-	awaitThat(t, "everybody says to be there", func() bool { return s.present() == "admin ingest notifier writer" })
-	if now := s.streams(); !slices.Equal(now, s.made) {
-		t.Errorf("migrate made %v, the processes %v", s.made, now)
+	s.openPages()
+	awaitThat(t, "every process is listed as running", func() bool { return s.present() == "admin ingest notifier writer" })
+	if now := s.streams(); !slices.Equal(now, s.created) {
+		t.Errorf("streams and buckets are %v after the processes ran, want only what migrate created: %v", now, s.created)
 	}
 	for _, p := range s.running {
 		if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
@@ -341,18 +347,18 @@ func TestProcessesAskForNothingThatTheirUsersMayNot(t *testing.T) {
 		}
 	}
 	for _, p := range s.running {
-		p.end()
+		p.awaitExit()
 		if text := p.printed(); strings.Contains(strings.ToLower(text), "violation") {
-			t.Errorf("%s was refused something:\n%s", p.name, text)
+			t.Errorf("the queue refused a request of %s:\n%s", p.name, text)
 		}
 	}
 }
 
-// awaitWatch waits until the notifier watches the logs of whoever asked to be
-// told of them: it notes in its bucket from where on.
-func (s *installation) awaitWatch() {
+// awaitNotifierWatches waits until the notifier watches every stream of logs.
+// Its bucket holds the position from which it watches.
+func (s *installation) awaitNotifierWatches() {
 	s.t.Helper()
-	bucket, err := s.look().KeyValue(s.t.Context(), "NOTIFIER")
+	bucket, err := s.jetStream().KeyValue(s.t.Context(), "NOTIFIER")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -367,33 +373,34 @@ func (s *installation) awaitWatch() {
 	}
 }
 
-// newChat is a chat that tells what came where the test failed.
+// newChat starts a chat server that logs what it received if the test fails.
 func newChat(t *testing.T) *webhooktest.Chat {
 	t.Helper()
 	chat := webhooktest.Start(t, webhook.Mattermost, "")
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the chat took %+v and refused %v", chat.Messages(), chat.Refused())
+			t.Logf("the chat accepted %+v and refused %v", chat.Messages(), chat.Refused())
 		}
 	})
 	return chat
 }
 
-// told is of how many alerts the chat was told. A message that says of itself
-// that it may be a second copy counts where the first one did not come.
-func told(chat *webhooktest.Chat) (alerts int) {
-	came := map[string]bool{}
+// alertCount returns the number of alerts that the chat received. A message
+// that is marked as a possible repeat counts only if its first copy did not
+// arrive.
+func alertCount(chat *webhooktest.Chat) (alerts int) {
+	received := map[string]bool{}
 	for _, message := range chat.Messages() {
-		if !message.Repeat || !came[message.ID] {
+		if !message.Repeat || !received[message.ID] {
 			alerts += message.Count
 		}
-		came[message.ID] = true
+		received[message.ID] = true
 	}
 	return alerts
 }
 
-// lookAtPages signs in and opens what there is.
-func (s *installation) lookAtPages() {
+// openPages signs in and opens the pages.
+func (s *installation) openPages() {
 	s.t.Helper()
 	s.submit("/sign-in", url.Values{"email": {email}, "password": {password}})
 	s.submit("/projects/shop/logs/views", url.Values{"name": {"errors"}, "q": {"severity>=error"}})
@@ -402,18 +409,18 @@ func (s *installation) lookAtPages() {
 		"/projects/shop/settings/alerts", "/projects/shop/settings/quotas", "/operations", "/operations/dead-letters/1",
 		"/installation/users", "/installation/keys", "/installation/audit", "/account",
 	} {
-		s.ask(s.request(http.MethodGet, s.admin+path, "", ""), http.StatusOK)
+		s.do(s.request(http.MethodGet, s.admin+path, "", ""), http.StatusOK)
 	}
 	s.submit("/sign-out", nil)
 }
 
-// present are the processes that say to be there, by name.
+// present returns the names of the processes that are listed as running.
 func (s *installation) present() string {
 	s.t.Helper()
 	var names []string
-	members, err := lease.Processes(s.t.Context(), s.look())
+	members, err := lease.Processes(s.t.Context(), s.jetStream())
 	if err != nil {
-		s.t.Logf("members not read this time: %v", err)
+		s.t.Logf("processes not listed this time: %v", err)
 	}
 	for _, m := range members {
 		names = append(names, m.Name)
@@ -421,12 +428,12 @@ func (s *installation) present() string {
 	return strings.Join(names, " ")
 }
 
-// streams are the names of what the queue has.
+// streams returns the names of the queue's streams and buckets, sorted.
 func (s *installation) streams() []string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	list := s.look().StreamNames(ctx)
+	list := s.jetStream().StreamNames(ctx)
 	var names []string
 	for name := range list.Name() {
 		names = append(names, name)
@@ -438,16 +445,16 @@ func (s *installation) streams() []string {
 	return names
 }
 
-// look is a connection of admin's, of the test.
-func (s *installation) look() jetstream.JetStream {
+// jetStream returns the test's own connection to the queue, as the user admin.
+func (s *installation) jetStream() jetstream.JetStream {
 	s.t.Helper()
-	if s.eyes == nil {
+	if s.observer == nil {
 		nc, js, err := stream.Connect(s.t.Context(), "nats://admin:"+secret+"@"+s.queue, streamtest.Calm("admin"))
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		s.t.Cleanup(nc.Close)
-		s.eyes = js
+		s.observer = js
 	}
-	return s.eyes
+	return s.observer
 }

@@ -19,18 +19,19 @@ import (
 	"github.com/logboom/logboom/pkg/token"
 )
 
-// cache runs a Redis with redis.conf and the users' file, and is its socket.
+// cache runs a Redis server with redis.conf and the users' file, and returns
+// the path of its socket.
 func cache(t *testing.T) string {
 	t.Helper()
 	server, err := exec.LookPath("redis-server")
 	if err != nil {
-		server, err = exec.LookPath("redis-check-rdb") // Debian's redis-tools has it under this name
+		server, err = exec.LookPath("redis-check-rdb") // the server's name in Debian's redis-tools
 	}
 	if err == nil {
 		server, err = filepath.EvalSymlinks(server)
 	}
 	if err != nil {
-		t.Fatal("no redis-server on this machine: apt-get install redis-tools (or redis-server) and try again")
+		t.Fatal("redis-server is not installed: run apt-get install redis-tools (or redis-server) and try again")
 	}
 	folder := t.TempDir()
 	sum := sha256.Sum256([]byte(secret))
@@ -49,34 +50,35 @@ func cache(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	await(t, socket)
+	awaitSocket(t, socket)
 	return socket
 }
 
-// await waits until the server takes connections: its socket is there before.
-func await(t *testing.T, socket string) {
+// awaitSocket waits until the server accepts connections. The socket exists
+// before it does.
+func awaitSocket(t *testing.T, socket string) {
 	t.Helper()
-	awaitThat(t, "redis-server takes connections", func() bool {
+	awaitThat(t, "redis-server accepts connections", func() bool {
 		conn, err := net.Dial("unix", socket)
 		if err != nil {
 			return false
 		}
-		_ = conn.Close() // nothing was said
+		_ = conn.Close() // nothing was sent
 		return true
 	})
 }
 
-// as connects as a user the way that the processes do, save for their bounds of
-// 50 ms, which a busy machine passes now and then.
-func as(t *testing.T, socket, user string) *redis.Client {
+// connect connects as a user with the options of the processes, except their
+// timeouts of 50 ms: a busy machine sometimes exceeds those.
+func connect(t *testing.T, socket, user string) *redis.Client {
 	t.Helper()
-	theirs, err := logboomredis.Open("unix://"+user+":"+secret+"@"+socket, slog.New(slog.DiscardHandler))
+	original, err := logboomredis.Open("unix://"+user+":"+secret+"@"+socket, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := *theirs.Options()
-	_ = theirs.Close()   // it was never connected
-	options.Dialer = nil // a new one, with the bounds below
+	options := *original.Options()
+	_ = original.Close() // it was never connected
+	options.Dialer = nil // create a new one with the timeouts below
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = patience, patience, patience, patience
 	client := redis.NewClient(&options)
 	t.Cleanup(func() { _ = client.Close() })
@@ -85,7 +87,7 @@ func as(t *testing.T, socket, user string) *redis.Client {
 
 func TestIngestCachesTokensAndCountsQuotas(t *testing.T) {
 	t.Parallel()
-	client := as(t, cache(t), "ingest")
+	client := connect(t, cache(t), "ingest")
 	shared := token.NewRedisShared(client)
 	ctx := t.Context()
 	if err := shared.Store(ctx, "t:1:a", []byte("x"), time.Hour); err != nil {
@@ -104,10 +106,10 @@ func TestIngestCachesTokensAndCountsQuotas(t *testing.T) {
 	}
 }
 
-func TestEachUserOfRedisMayDoNothingElse(t *testing.T) {
+func TestEachRedisUserMayDoNothingElse(t *testing.T) {
 	t.Parallel()
 	socket := cache(t)
-	everybody := [][]any{
+	forbidden := [][]any{
 		{"GET", "other"}, {"SET", "other", "1"}, {"FLUSHALL"}, {"FLUSHDB"}, {"KEYS", "*"}, {"SCAN", "0"}, {"CONFIG", "GET", "*"},
 		{"CONFIG", "SET", "dir", "/"}, {"ACL", "LIST"}, {"ACL", "SETUSER", "x", "on"}, {"SHUTDOWN"}, {"CLIENT", "LIST"},
 		{"CLIENT", "KILL", "TYPE", "normal"}, {"MONITOR"}, {"SAVE"}, {"REPLICAOF", "h", "1"}, {"MODULE", "LIST"}, {"SCRIPT", "FLUSH"}, {"PUBLISH", "c", "m"},
@@ -115,10 +117,10 @@ func TestEachUserOfRedisMayDoNothingElse(t *testing.T) {
 	}
 	for user, more := range map[string][][]any{"ingest": nil, "admin": {{"GET", "t:1:a"}, {"SET", "t:1:a", "1"}}} {
 		client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, Username: user, Password: secret, DialTimeout: patience, ReadTimeout: patience})
-		for _, command := range append(more, everybody...) {
+		for _, command := range append(more, forbidden...) {
 			err := client.Do(t.Context(), command...).Err()
 			if !refused(err) {
-				t.Errorf("%s tries %v: %v", user, command, err)
+				t.Errorf("user %s runs %v: error %v, want it refused", user, command, err)
 			}
 		}
 		if err := client.Close(); err != nil {
@@ -129,14 +131,14 @@ func TestEachUserOfRedisMayDoNothingElse(t *testing.T) {
 		options.Network, options.Addr = "unix", socket
 		client := redis.NewClient(options)
 		if err := client.Ping(t.Context()).Err(); err == nil {
-			t.Errorf("%q without the right password is let in", options.Username)
+			t.Errorf("user %q was accepted without the right password", options.Username)
 		}
 		_ = client.Close() // it was refused
 	}
 }
 
-// refused tells an error for want of rights from others, as a command and as a
-// script get it.
+// refused reports whether Redis refused a command, or a command inside a
+// script, because the user lacks the right.
 func refused(err error) bool {
 	return err != nil && (strings.HasPrefix(err.Error(), "NOPERM") || strings.Contains(err.Error(), "no permission") || strings.Contains(err.Error(), "can't access at least one of the keys"))
 }

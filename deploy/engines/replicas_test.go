@@ -14,11 +14,11 @@ import (
 	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
-// cluster runs three servers with nats.conf that know of each other, and is
-// their addresses for a user.
+// cluster runs a cluster of three servers with nats.conf, and returns their
+// addresses for a user.
 func cluster(t *testing.T, log *refusals, user string) string {
 	t.Helper()
-	var all []*server.Options
+	var members []*server.Options
 	var routes, addresses []string
 	for i := range 3 {
 		options := settings(t)
@@ -28,9 +28,9 @@ func cluster(t *testing.T, log *refusals, user string) string {
 		}
 		options.ServerName, options.Cluster = fmt.Sprintf("member-%d", i), server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port}
 		routes = append(routes, fmt.Sprintf("nats-route://127.0.0.1:%d", port))
-		all = append(all, options)
+		members = append(members, options)
 	}
-	for _, options := range all {
+	for _, options := range members {
 		options.Routes = server.RoutesFromStr(strings.Join(routes, ","))
 		s, err := server.NewServer(options)
 		if err != nil {
@@ -40,39 +40,39 @@ func cluster(t *testing.T, log *refusals, user string) string {
 		s.Start()
 		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 		if !s.ReadyForConnections(patience) {
-			t.Fatal("the server does not take connections")
+			t.Fatal("the server does not accept connections")
 		}
 		addresses = append(addresses, fmt.Sprintf("nats://%s:%s@%s", user, secret, s.Addr()))
 	}
 	return strings.Join(addresses, ",")
 }
 
-// A bucket that is left on one server of three would be lost with it.
-func TestMigrateMakesEverythingOnEveryServerOfACluster(t *testing.T) {
+// A bucket on only one of three servers would be lost with that server.
+func TestMigrateReplicatesEveryStreamAndBucket(t *testing.T) {
 	t.Parallel()
 	log := &refusals{}
 	defer log.check(t)
 	address := cluster(t, log, "admin")
 	spawn(t, "admin", []string{
 		"LOGBOOM_NATS_URL=" + address, "LOGBOOM_CLICKHOUSE_URL=" + enginetest.URL(t), "LOGBOOM_REPLICAS=3", "LOGBOOM_SHARDS=1", "LOGBOOM_STREAM_BYTES=64MiB",
-	}, "migrate").end()
+	}, "migrate").awaitExit()
 	nc, js, err := stream.Connect(t.Context(), address, streamtest.Calm("admin"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	var made []*jetstream.StreamInfo
-	awaitThat(t, "17 streams and buckets are told of by their servers", func() bool {
-		made = nil
+	var created []*jetstream.StreamInfo
+	awaitThat(t, "the servers list 17 streams and buckets", func() bool {
+		created = nil
 		list := js.ListStreams(t.Context())
 		for info := range list.Info() {
-			made = append(made, info)
+			created = append(created, info)
 		}
-		return list.Err() == nil && len(made) >= 17
+		return list.Err() == nil && len(created) >= 17
 	})
-	for _, info := range made {
+	for _, info := range created {
 		if info.Config.Replicas != 3 || info.Config.Storage != jetstream.FileStorage {
-			t.Errorf("%s has %d replicas in %v", info.Config.Name, info.Config.Replicas, info.Config.Storage)
+			t.Errorf("%s has %d replicas, storage %v", info.Config.Name, info.Config.Replicas, info.Config.Storage)
 		}
 	}
 }

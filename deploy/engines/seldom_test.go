@@ -18,13 +18,13 @@ import (
 	"github.com/logboom/logboom/pkg/stream/streamtest"
 )
 
-// desk is what a process has of the queue, under its own user.
-type desk struct {
+// client is a connection to the queue as a process has it, with its own user.
+type client struct {
 	js       jetstream.JetStream
 	topology *stream.Topology
 }
 
-func sit(t *testing.T, address, user string) desk {
+func connectAs(t *testing.T, address, user string) client {
 	t.Helper()
 	nc, js, err := stream.Connect(t.Context(), fmt.Sprintf("nats://%s:%s@%s", user, secret, address), streamtest.Calm(user))
 	if err != nil {
@@ -35,32 +35,33 @@ func sit(t *testing.T, address, user string) desk {
 	if err != nil {
 		t.Fatalf("%s: %v", user, err)
 	}
-	return desk{js, topology}
+	return client{js, topology}
 }
 
-// What the processes do only on bad days does not come up in a test of good ones.
-func TestUsersMayDoWhatTheirProcessesSeldomDo(t *testing.T) {
+// The processes send some requests only after a fault. The other tests do not
+// reach these.
+func TestUsersHaveTheRightsForRareRequests(t *testing.T) {
 	t.Parallel()
 	log := &refusals{}
 	defer log.check(t)
-	address := watched(t, log)
-	admin := sit(t, address, "admin")
-	lay := func() error { _, err := outbox.Open(t.Context(), admin.js, outbox.Config{Partitions: 4}); return err }
-	if err := inTurn(lay); err != nil {
+	address := queueWithLog(t, log)
+	admin := connectAs(t, address, "admin")
+	createOutbox := func() error { _, err := outbox.Open(t.Context(), admin.js, outbox.Config{Partitions: 4}); return err }
+	if err := runSteps(createOutbox); err != nil {
 		t.Fatal(err)
 	}
-	ingest, writer, notifier := sit(t, address, "ingest"), sit(t, address, "writer"), sit(t, address, "notifier")
+	ingest, writer, notifier := connectAs(t, address, "ingest"), connectAs(t, address, "writer"), connectAs(t, address, "notifier")
 	stored := publish(t, ingest.topology)
 	ctx := t.Context()
-	for name, seldom := range map[string][]func() error{
-		"bury an entry":    {func() error { return ingest.topology.PublishDeadLetter(ctx, letter("ingest", 0)) }},
-		"bury a message":   {func() error { return writer.topology.PublishDeadLetter(ctx, letter(stored.Stream, stored.Seq)) }},
-		"bury an alert":    {func() error { return notifier.topology.PublishDeadLetter(ctx, letter(outbox.Stream, 7)) }},
-		"share the work":   shareWork(ctx, writer.js),
-		"keep the ledger":  keepLedger(ctx, writer.js, writer.topology, stored),
-		"deliver an alert": deliver(ctx, notifier.js),
+	for name, steps := range map[string][]func() error{
+		"dead-letter an entry":  {func() error { return ingest.topology.PublishDeadLetter(ctx, letter("ingest", 0)) }},
+		"dead-letter a message": {func() error { return writer.topology.PublishDeadLetter(ctx, letter(stored.Stream, stored.Seq)) }},
+		"dead-letter an alert":  {func() error { return notifier.topology.PublishDeadLetter(ctx, letter(outbox.Stream, 7)) }},
+		"use a lease":           useLease(ctx, writer.js),
+		"use the ledger":        useLedger(ctx, writer.js, writer.topology, stored),
+		"use the outbox":        useOutbox(ctx, notifier.js),
 	} {
-		if err := inTurn(seldom...); err != nil {
+		if err := runSteps(steps...); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -69,19 +70,19 @@ func TestUsersMayDoWhatTheirProcessesSeldomDo(t *testing.T) {
 		page, err = stream.NewLetters(admin.js, ledger.Committed(admin.js)).List(ctx, 0, 10)
 		return err
 	}
-	if err := inTurn(list); err != nil || len(page.Letters) < 3 {
-		t.Errorf("dead letters %+v, %v", page, err)
+	if err := runSteps(list); err != nil || len(page.Letters) < 3 {
+		t.Errorf("listed dead letters %+v, error %v, want at least 3", page, err)
 	}
 }
 
-// inTurn takes one step after another. One to which the queue did not answer
-// within the processes' own bounds, which are of seconds, is taken again: a busy
-// machine passes them now and then. What a queue refuses it does not answer
-// either, and so fails in the end.
-func inTurn(steps ...func() error) error {
+// runSteps runs the steps in order. It retries a step that timed out: the
+// processes' timeouts are a few seconds, and a busy machine sometimes exceeds
+// them. The queue does not answer a request that it refuses, so a refused step
+// fails after a minute of retries.
+func runSteps(steps ...func() error) error {
 	for _, step := range steps {
 		err := step()
-		for deadline := time.Now().Add(time.Minute); late(err) && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); timedOut(err) && time.Now().Before(deadline); {
 			err = step()
 		}
 		if err != nil {
@@ -91,16 +92,16 @@ func inTurn(steps ...func() error) error {
 	return nil
 }
 
-func late(err error) bool {
+func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, stream.ErrUnavailable)
 }
 
 func letter(from string, seq uint64) stream.DeadLetter {
-	return stream.DeadLetter{Reason: "of_a_test", Stream: from, Seq: seq, Time: time.Now(), Data: []byte("x")}
+	return stream.DeadLetter{Reason: "test", Stream: from, Seq: seq, Time: time.Now(), Data: []byte("x")}
 }
 
-// shareWork takes a lease, gives it back and leaves.
-func shareWork(ctx context.Context, js jetstream.JetStream) []func() error {
+// useLease joins as a member, acquires a lease, releases it and leaves.
+func useLease(ctx context.Context, js jetstream.JetStream) []func() error {
 	var leases *lease.Member
 	return []func() error{
 		func() error {
@@ -118,38 +119,38 @@ func shareWork(ctx context.Context, js jetstream.JetStream) []func() error {
 	}
 }
 
-// keepLedger commits what is stored, looks at it again and purges it.
-func keepLedger(ctx context.Context, js jetstream.JetStream, topology *stream.Topology, stored stream.Ack) []func() error {
+// useLedger commits a stored message, reads the message again and purges it.
+func useLedger(ctx context.Context, js jetstream.JetStream, topology *stream.Topology, stored stream.Ack) []func() error {
 	reader := ledger.WriterKey(stored.Stream)
-	var book *ledger.Ledger
+	var l *ledger.Ledger
 	var positions map[string]ledger.Position
 	return []func() error{
-		func() (err error) { book, err = ledger.Open(ctx, js, 1, nil); return err },
+		func() (err error) { l, err = ledger.Open(ctx, js, 1, nil); return err },
 		func() error {
-			position, err := book.TakeOver(ctx, reader)
+			position, err := l.TakeOver(ctx, reader)
 			if err != nil {
 				return err
 			}
-			_, err = book.Commit(ctx, reader, position, stored.Seq, time.Time{})
+			_, err = l.Commit(ctx, reader, position, stored.Seq, time.Time{})
 			return err
 		},
 		func() error { _, err := topology.First(ctx, stored.Stream, stored.Seq); return err },
 		func() error { _, err := topology.ReadRange(ctx, stored.Stream, stored.Seq, stored.Seq); return err },
-		func() error { return book.RecordAudit(ctx, ledger.Audit{}) },
-		func() (err error) { positions, err = book.Positions(ctx); return err },
+		func() error { return l.RecordAudit(ctx, ledger.Audit{}) },
+		func() (err error) { positions, err = l.Positions(ctx); return err },
 		func() error { _, err := topology.Purge(ctx, stored.Stream, positions[reader].Committed+1); return err },
 		func() error {
 			info, err := topology.Info(ctx, stored.Stream)
 			if err == nil && info.Messages > 0 {
-				err = fmt.Errorf("%d messages were not purged", info.Messages)
+				err = fmt.Errorf("%d messages remain after the purge", info.Messages)
 			}
 			return err
 		},
 	}
 }
 
-// deliver puts an alert in, reads it again, and takes it and its rows out.
-func deliver(ctx context.Context, js jetstream.JetStream) []func() error {
+// useOutbox publishes an alert and its rows, reads the alert, and removes both.
+func useOutbox(ctx context.Context, js jetstream.JetStream) []func() error {
 	var box *outbox.Outbox
 	return []func() error{
 		func() (err error) { box, err = outbox.Open(ctx, js, outbox.Config{Partitions: 4}); return err },

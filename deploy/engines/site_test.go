@@ -21,12 +21,12 @@ import (
 	"github.com/logboom/logboom/pkg/webhook/webhooktest"
 )
 
-// site is a set of engines, each its own and empty at first.
+// site is a set of engines, empty at first: a queue, Redis and ClickHouse.
 type site struct {
 	queue  string
 	redis  *redistest.Server
 	tables *engine.Engine
-	folder string // of tables
+	folder string // ClickHouse's data folder
 }
 
 func newSite(t *testing.T) *site {
@@ -36,7 +36,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// newTables gives the site an empty ClickHouse.
+// newTables starts an empty ClickHouse for the site.
 func (s *site) newTables(t *testing.T) {
 	t.Helper()
 	s.folder = t.TempDir()
@@ -45,14 +45,14 @@ func (s *site) newTables(t *testing.T) {
 		DataDir: s.folder, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		t.Fatalf("no ClickHouse to test with (is it fetched? `make engine`): %v", err)
+		t.Fatalf("start the embedded ClickHouse (run `make engine` to download it): %v", err)
 	}
 	s.tables = tables
-	t.Cleanup(func() { end(t, tables) })
+	t.Cleanup(func() { stop(t, tables) })
 }
 
-// end ends ClickHouse. It may have ended already.
-func end(t *testing.T, tables *engine.Engine) {
+// stop stops ClickHouse, if it still runs.
+func stop(t *testing.T, tables *engine.Engine) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -61,13 +61,14 @@ func end(t *testing.T, tables *engine.Engine) {
 	}
 }
 
-// backUpTables and restoreTables are the document's statements; the backup is
-// carried from one machine to the other.
+// backUpTables runs the backup statement of docs/operations.md.
 func (s *site) backUpTables(t *testing.T) {
 	t.Helper()
 	s.sql(t, "BACKUP DATABASE logboom TO File('drill')")
 }
 
+// restoreTables copies the backup out of another ClickHouse's data folder and
+// runs the restore statement of docs/operations.md.
 func (s *site) restoreTables(t *testing.T, from string) {
 	t.Helper()
 	if err := os.CopyFS(filepath.Join(s.folder, "backups"), os.DirFS(filepath.Join(from, "backups"))); err != nil {
@@ -76,7 +77,7 @@ func (s *site) restoreTables(t *testing.T, from string) {
 	s.sql(t, "RESTORE DATABASE logboom FROM File('drill')")
 }
 
-// address is ClickHouse's, with the database.
+// address returns ClickHouse's URL with the database.
 func (s *site) address(t *testing.T, database string) string {
 	t.Helper()
 	u, err := url.Parse(s.tables.URL())
@@ -87,7 +88,7 @@ func (s *site) address(t *testing.T, database string) string {
 	return u.String()
 }
 
-// sql has ClickHouse carry out a statement and is its answer.
+// sql runs a statement in ClickHouse and returns the answer.
 func (s *site) sql(t *testing.T, statement string) string {
 	t.Helper()
 	answer, err := http.Post(s.address(t, ""), "text/plain", strings.NewReader(statement))
@@ -97,12 +98,12 @@ func (s *site) sql(t *testing.T, statement string) string {
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %d %s %v", statement, answer.StatusCode, text, err)
+		t.Fatalf("%s: status %d: %s %v", statement, answer.StatusCode, text, err)
 	}
 	return strings.TrimSpace(string(text))
 }
 
-// operator is a connection with the rights of whoever backs up and restores.
+// operator connects as the user that backs up and restores streams.
 func (s *site) operator(t *testing.T) *nats.Conn {
 	t.Helper()
 	nc, _, err := stream.Connect(t.Context(), fmt.Sprintf("nats://admin:%s@%s", secret, s.queue), streamtest.Calm("admin"))
@@ -113,8 +114,8 @@ func (s *site) operator(t *testing.T) *nats.Conn {
 	return nc
 }
 
-// needs are the settings of processes over the site.
-func (s *site) needs(t *testing.T) []string {
+// settings returns the settings with which processes use the site.
+func (s *site) settings(t *testing.T) []string {
 	t.Helper()
 	return []string{
 		"LOGBOOM_REDIS_URL=" + s.redis.URL(), "LOGBOOM_CLICKHOUSE_URL=" + s.address(t, "logboom"), "LOGBOOM_STREAM_BYTES=64MiB",
@@ -122,20 +123,20 @@ func (s *site) needs(t *testing.T) []string {
 	}
 }
 
-// migrate is the command, and what it prints.
+// migrate runs the migrate command and returns what it prints.
 func (s *site) migrate(t *testing.T, arguments ...string) string {
 	t.Helper()
-	p := spawn(t, "admin", append(s.needs(t), (&installation{queue: s.queue}).as("admin")), append([]string{"migrate"}, arguments...)...)
-	p.end()
+	p := spawn(t, "admin", append(s.settings(t), (&installation{queue: s.queue}).natsURL("admin")), append([]string{"migrate"}, arguments...)...)
+	p.awaitExit()
 	return p.printed()
 }
 
-// open starts the processes over a site that was migrated. The variables are
-// added to what they need.
+// open starts the processes on a migrated site, with more variables added to
+// the site's settings.
 func (s *site) open(t *testing.T, chat *webhooktest.Chat, variables ...string) *installation {
 	t.Helper()
 	i := &installation{t: t, queue: s.queue, project: "shop", browser: newBrowser(t)}
-	env := append(s.needs(t), "LOGBOOM_WEBHOOK_ALLOW="+chat.HostPort(), "SSL_CERT_FILE="+certificateOf(t, chat),
+	env := append(s.settings(t), "LOGBOOM_WEBHOOK_ALLOW="+chat.HostPort(), "SSL_CERT_FILE="+certificateFile(t, chat),
 		"LOGBOOM_OPS_ADDR=127.0.0.1:0", "LOGBOOM_LOG_FORMAT=json", "LOGBOOM_INGEST_ADDR=127.0.0.1:0", "LOGBOOM_ADMIN_ADDR=127.0.0.1:0")
 	i.start(append(env, variables...))
 	return i

@@ -14,23 +14,24 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// snapshot is a stream as "nats stream backup" keeps it.
+// snapshot is the backup of a stream, as "nats stream backup" stores it.
 type snapshot struct {
 	Config json.RawMessage `json:"config"`
 	State  json.RawMessage `json:"state"`
 	chunks [][]byte
 }
 
-// backUp asks for a stream as the command-line tool does. The server sends so
-// many chunks and waits for the answers to them; one without content ends it.
+// backUp backs up a stream as the nats command-line tool does. The server sends
+// chunks and waits for an acknowledgement of each. A chunk without content ends
+// the backup.
 func backUp(ctx context.Context, nc *nats.Conn, stream string) (snapshot, error) {
 	inbox, err := nc.SubscribeSync(nc.NewInbox())
 	if err != nil {
 		return snapshot{}, err
 	}
-	defer func() { _ = inbox.Unsubscribe() }() // the connection is closed soon
-	var taken snapshot
-	if err := ask(ctx, nc, "$JS.API.STREAM.SNAPSHOT."+stream, map[string]string{"deliver_subject": inbox.Subject}, &taken); err != nil {
+	defer func() { _ = inbox.Unsubscribe() }() // the connection is closed soon anyway
+	var backup snapshot
+	if err := request(ctx, nc, "$JS.API.STREAM.SNAPSHOT."+stream, map[string]string{"deliver_subject": inbox.Subject}, &backup); err != nil {
 		return snapshot{}, err
 	}
 	for {
@@ -39,12 +40,12 @@ func backUp(ctx context.Context, nc *nats.Conn, stream string) (snapshot, error)
 			return snapshot{}, err
 		}
 		if status := m.Header.Get("Status"); len(m.Data) == 0 && (status == "" || status == "204") {
-			return taken, nil
+			return backup, nil
 		} else if len(m.Data) == 0 {
-			return snapshot{}, fmt.Errorf("ended with %s %s", status, m.Header.Get("Description"))
+			return snapshot{}, fmt.Errorf("the backup ended with status %s: %s", status, m.Header.Get("Description"))
 		}
-		taken.chunks = append(taken.chunks, m.Data)
-		if m.Reply == "" { // the last one, which is shorter
+		backup.chunks = append(backup.chunks, m.Data)
+		if m.Reply == "" { // the server wants no acknowledgement of the last chunk, which is shorter
 			continue
 		}
 		if err := nc.Publish(m.Reply, nil); err != nil {
@@ -53,16 +54,16 @@ func backUp(ctx context.Context, nc *nats.Conn, stream string) (snapshot, error)
 	}
 }
 
-// restore is what "nats stream restore" does.
+// restore restores a stream as "nats stream restore" does.
 func (s snapshot) restore(ctx context.Context, nc *nats.Conn, stream string) error {
-	var to struct {
+	var target struct {
 		Subject string `json:"deliver_subject"`
 	}
-	if err := ask(ctx, nc, "$JS.API.STREAM.RESTORE."+stream, s, &to); err != nil {
+	if err := request(ctx, nc, "$JS.API.STREAM.RESTORE."+stream, s, &target); err != nil {
 		return err
 	}
 	for _, chunk := range s.chunks {
-		answer, err := nc.RequestWithContext(ctx, to.Subject, chunk)
+		answer, err := nc.RequestWithContext(ctx, target.Subject, chunk)
 		if err == nil && len(answer.Data) > 0 {
 			err = refusal(answer.Data)
 		}
@@ -70,16 +71,17 @@ func (s snapshot) restore(ctx context.Context, nc *nats.Conn, stream string) err
 			return err
 		}
 	}
-	answer, err := nc.RequestWithContext(ctx, to.Subject, nil)
+	answer, err := nc.RequestWithContext(ctx, target.Subject, nil)
 	if err != nil {
 		return err
 	}
 	return refusal(answer.Data)
 }
 
-// ask sends a request of JetStream's and reads its answer.
-func ask(ctx context.Context, nc *nats.Conn, subject string, request, into any) error {
-	body, err := json.Marshal(request)
+// request sends a request to JetStream's API and decodes the answer into a
+// value.
+func request(ctx context.Context, nc *nats.Conn, subject string, content, into any) error {
+	body, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
@@ -93,21 +95,21 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, request, into any) 
 	return json.Unmarshal(answer.Data, into)
 }
 
-// refusal is the error of an answer that has one.
+// refusal returns the error that an answer of JetStream's API contains, or nil.
 func refusal(answer []byte) error {
-	var said struct {
+	var parsed struct {
 		Error *struct {
 			Description string `json:"description"`
 		} `json:"error"`
 	}
-	if err := json.Unmarshal(answer, &said); err != nil || said.Error == nil {
+	if err := json.Unmarshal(answer, &parsed); err != nil || parsed.Error == nil {
 		return err
 	}
-	return errors.New(said.Error.Description)
+	return errors.New(parsed.Error.Description)
 }
 
-// documented are the streams that docs/operations.md backs up, in its order,
-// and those that it leaves out.
+// documented returns the streams that docs/operations.md backs up, in that
+// order, and the streams that it leaves out.
 func documented(t *testing.T) (backedUp, leftOut []string) {
 	t.Helper()
 	text := read(t, filepath.Join("..", "..", "docs", "operations.md"))
@@ -123,31 +125,32 @@ func documented(t *testing.T) (backedUp, leftOut []string) {
 	return strings.Fields(list[1]), leftOut
 }
 
-// backUpAll backs up what the document says, and holds it to what there is.
+// backUpAll backs up the streams that docs/operations.md names, and checks that
+// the document mentions every stream of the queue.
 func backUpAll(t *testing.T, s *site) map[string]snapshot {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	nc := s.operator(t)
 	list, leftOut := documented(t)
-	taken := map[string]snapshot{}
+	backups := map[string]snapshot{}
 	for _, name := range list {
 		var err error
-		if taken[name], err = backUp(ctx, nc, name); err != nil {
+		if backups[name], err = backUp(ctx, nc, name); err != nil {
 			t.Fatalf("back up %s: %v", name, err)
 		}
 	}
-	var there struct{ Streams []string }
-	if err := ask(ctx, nc, "$JS.API.STREAM.NAMES", map[string]any{}, &there); err != nil {
+	var existing struct{ Streams []string }
+	if err := request(ctx, nc, "$JS.API.STREAM.NAMES", map[string]any{}, &existing); err != nil {
 		t.Fatal(err)
 	}
 	shard := regexp.MustCompile(`^(LOGS|EVENTS)_\d+$`)
-	for _, name := range there.Streams {
-		if _, ok := taken[name]; !ok && !slices.Contains(leftOut, shard.ReplaceAllString(name, "${1}_<shard>")) {
-			t.Errorf("docs/operations.md does not say whether %s is to be backed up", name)
+	for _, name := range existing.Streams {
+		if _, ok := backups[name]; !ok && !slices.Contains(leftOut, shard.ReplaceAllString(name, "${1}_<shard>")) {
+			t.Errorf("docs/operations.md does not say whether to back up %s", name)
 		}
 	}
-	return taken
+	return backups
 }
 
 func restoreAll(t *testing.T, s *site, streams map[string]snapshot) {
@@ -155,8 +158,8 @@ func restoreAll(t *testing.T, s *site, streams map[string]snapshot) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	nc := s.operator(t)
-	for name, taken := range streams {
-		if err := taken.restore(ctx, nc, name); err != nil {
+	for name, backup := range streams {
+		if err := backup.restore(ctx, nc, name); err != nil {
 			t.Fatalf("restore %s: %v", name, err)
 		}
 	}

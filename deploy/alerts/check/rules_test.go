@@ -1,7 +1,6 @@
-// Package check tests the alert rules with Prometheus' own engine, over series
-// made up for the purpose: that each fires where it should, and not where it
-// should not. It is a module of its own, because nothing else here needs
-// Prometheus.
+// Package check tests with Prometheus' own engine that each alert rule fires
+// for one example series and stays silent for another. It is a separate module
+// because nothing else in the repository needs Prometheus.
 package check
 
 import (
@@ -14,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// cases are series for each rule, a sample a minute, over which it has to fire
-// at the end, and such over which it has not.
+// cases holds two sets of series for each rule, with one sample a minute. At the
+// end of the first the rule must fire, at the end of the second it must not.
 var cases = map[string]struct{ fires, silent string }{
 	"LogboomProcessDown": {
 		`up{job="logs/logboom",instance="a"} 0x30`,
@@ -98,7 +97,7 @@ func rules(t *testing.T) []rule {
 	return all
 }
 
-func TestRulesFireWhereTheyShouldAndOnlyThere(t *testing.T) {
+func TestRulesFireOnlyForTheirFault(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range rules(t) {
 		seen[r.Alert] = true
@@ -108,21 +107,21 @@ func TestRulesFireWhereTheyShouldAndOnlyThere(t *testing.T) {
 			continue
 		}
 		if !fires(t, r, c.fires) {
-			t.Errorf("%s does not fire over\n%s", r.Alert, c.fires)
+			t.Errorf("%s does not fire for\n%s", r.Alert, c.fires)
 		}
 		if fires(t, r, c.silent) {
-			t.Errorf("%s fires over\n%s", r.Alert, c.silent)
+			t.Errorf("%s fires for\n%s", r.Alert, c.silent)
 		}
 	}
 	for name := range cases {
 		if !seen[name] {
-			t.Errorf("%s is no rule", name)
+			t.Errorf("the case %s has no rule in rules.yaml", name)
 		}
 	}
 }
 
-// fires tells whether a rule fires after half an hour: its expression has had a
-// value at each minute for as long as it asks.
+// fires reports whether a rule fires after half an hour: its expression must
+// have a value at each minute of the rule's "for" duration.
 func fires(t *testing.T, r rule, series string) bool {
 	t.Helper()
 	storage := promqltest.LoadedStorage(t, "load 1m\n"+series)

@@ -17,29 +17,31 @@ const (
 	release = "release"
 )
 
-func TestServerTakesTheChart(t *testing.T) {
+func TestServerAcceptsTheChart(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
 	helm := newHelm(t, c)
 	for _, values := range valuesFiles(t) {
-		t.Run("manifests of "+name(values), func(t *testing.T) { takesManifests(t, c, helm, values) })
-		t.Run("release of "+name(values), func(t *testing.T) { livesThrough(t, c, helm, values) })
+		t.Run("manifests of "+name(values), func(t *testing.T) { acceptsManifests(t, c, helm, values) })
+		t.Run("release of "+name(values), func(t *testing.T) { installsUpgradesAndUninstalls(t, c, helm, values) })
 	}
-	t.Run("one release over all values", func(t *testing.T) { changes(t, c, helm) })
-	t.Run("longest name", func(t *testing.T) { takesLongestName(t, c, helm) })
-	t.Run("pods that break the restricted standard are refused", func(t *testing.T) { refusesLooserPod(t, c) })
+	t.Run("one release upgraded through all values files", func(t *testing.T) { upgradesThroughValues(t, c, helm) })
+	t.Run("longest name", func(t *testing.T) { acceptsLongestName(t, c, helm) })
+	t.Run("pods that break the restricted standard are refused", func(t *testing.T) { refusesUnrestrictedPod(t, c) })
 }
 
-// takesManifests has the server judge each object that a values file renders
-// to, as if it were applied, and the pods that its controllers would make.
-func takesManifests(t *testing.T, c *cluster, helm *helm, values string) {
+// acceptsManifests applies each object that a values file renders to as a dry
+// run, and also the pods that the controllers would create.
+func acceptsManifests(t *testing.T, c *cluster, helm *helm, values string) {
 	namespace := c.namespace(t, "manifests-"+name(values))
 	for _, object := range helm.render(t, release, namespace, values) {
-		judge(t, c, namespace, object)
+		dryRun(t, c, namespace, object)
 	}
 }
 
-func judge(t *testing.T, c *cluster, namespace string, object *unstructured.Unstructured) {
+// dryRun applies an object, and the pod of its template if it has one, without
+// storing them.
+func dryRun(t *testing.T, c *cluster, namespace string, object *unstructured.Unstructured) {
 	t.Helper()
 	if err := c.apply(t.Context(), object, namespace, true); err != nil {
 		t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
@@ -53,9 +55,9 @@ func judge(t *testing.T, c *cluster, namespace string, object *unstructured.Unst
 	}
 }
 
-// livesThrough installs a release, changes what an operator changes, goes back,
-// and uninstalls. Hooks are left out: nothing would run their Job.
-func livesThrough(t *testing.T, c *cluster, helm *helm, values string) {
+// installsUpgradesAndUninstalls installs a release, changes typical values,
+// rolls back and uninstalls. It skips hooks: nothing would run their Job.
+func installsUpgradesAndUninstalls(t *testing.T, c *cluster, helm *helm, values string) {
 	namespace := c.namespace(t, "release-"+name(values))
 	helm.do(t, "install", release, chart, "-n", namespace, "-f", values, "--no-hooks")
 	for _, change := range []string{
@@ -70,56 +72,58 @@ func livesThrough(t *testing.T, c *cluster, helm *helm, values string) {
 	uninstall(t, c, helm, namespace)
 }
 
-// changes takes one release from each values file to the next, and back. Those
-// with a NATS of the chart's own are at the ends: its volumes cannot become
-// others.
-func changes(t *testing.T, c *cluster, helm *helm) {
+// upgradesThroughValues upgrades one release from each values file to the next,
+// and back. The two files with the chart's own NATS are the first and the last:
+// an upgrade cannot change the volumes of a StatefulSet.
+func upgradesThroughValues(t *testing.T, c *cluster, helm *helm) {
 	namespace := c.namespace(t, "changes")
 	files := valuesFiles(t)
 	files = append(files[1:], files[0])
 	helm.do(t, "install", release, chart, "-n", namespace, "-f", files[0], "--no-hooks")
-	back := slices.Clone(files)
-	slices.Reverse(back)
-	for _, values := range append(files[1:], back[1:]...) {
+	reversed := slices.Clone(files)
+	slices.Reverse(reversed)
+	for _, values := range append(files[1:], reversed[1:]...) {
 		helm.do(t, "upgrade", release, chart, "-n", namespace, "-f", values, "--no-hooks")
 	}
 	uninstall(t, c, helm, namespace)
 }
 
-// uninstall ends a release and holds what is left to what is meant to be.
+// uninstall uninstalls a release and checks that only the intended objects
+// remain.
 func uninstall(t *testing.T, c *cluster, helm *helm, namespace string) {
 	t.Helper()
 	helm.do(t, "uninstall", release, "-n", namespace)
 	left := slices.DeleteFunc(c.list(t, namespace), func(object string) bool {
-		// The passwords that the engines' volumes cannot be read without.
+		// The Secret stays: the engines' volumes cannot be read without its passwords.
 		return object == "ServiceAccount default" || object == "Secret "+release+"-logboom-engines"
 	})
 	if len(left) > 0 {
-		t.Errorf("left behind in %s: %s", namespace, strings.Join(left, ", "))
+		t.Errorf("objects left in namespace %s: %s", namespace, strings.Join(left, ", "))
 	}
 }
 
-// takesLongestName renders with a name of 53 characters, the most that Helm
-// lets a release have.
-func takesLongestName(t *testing.T, c *cluster, helm *helm) {
+// acceptsLongestName renders the chart with a release name of 53 characters,
+// the longest that Helm accepts.
+func acceptsLongestName(t *testing.T, c *cluster, helm *helm) {
 	namespace := c.namespace(t, "longest-name")
 	for _, object := range helm.render(t, strings.Repeat("release-", 6)+"names", namespace, "../values/bundled.yaml") {
-		judge(t, c, namespace, object)
+		dryRun(t, c, namespace, object)
 		if kind := object.GetKind(); kind == "StatefulSet" && len(object.GetName()) > 52 {
-			t.Errorf("StatefulSet %s: with a revision's hash its name is no label any more", object.GetName())
+			t.Errorf("the name of StatefulSet %s is too long: with the revision's hash it exceeds a label's 63 characters", object.GetName())
 		}
 	}
 }
 
-// refusesLooserPod shows that the other tests would notice.
-func refusesLooserPod(t *testing.T, c *cluster) {
-	namespace := c.namespace(t, "looser")
+// refusesUnrestrictedPod checks that the server refuses a pod without a security
+// context. Without this, the other tests would prove nothing.
+func refusesUnrestrictedPod(t *testing.T, c *cluster) {
+	namespace := c.namespace(t, "unrestricted")
 	pod := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "looser"},
-		"spec": map[string]any{"containers": []any{map[string]any{"name": "looser", "image": "looser"}}},
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "unrestricted"},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "unrestricted", "image": "unrestricted"}}},
 	}}
 	if err := c.apply(t.Context(), pod, namespace, true); err == nil || !strings.Contains(err.Error(), "PodSecurity") {
-		t.Errorf("a pod without a security context: %v", err)
+		t.Errorf("a pod without a security context was not refused for PodSecurity: %v", err)
 	}
 }
 
@@ -130,15 +134,15 @@ func newHelm(t *testing.T, c *cluster) *helm {
 	t.Helper()
 	command := os.Getenv("LOGBOOM_TEST_HELM")
 	if command == "" {
-		t.Fatal("LOGBOOM_TEST_HELM is not set: it names the helm command; make helm-dry-run sets it")
+		t.Fatal("LOGBOOM_TEST_HELM is not set: it must be the path of the helm command; make helm-dry-run sets it")
 	}
 	if strings.HasPrefix(version.Get().GitVersion, "v0.") {
-		t.Fatal("the server was built without its version, which the chart asks for; make helm-dry-run gives it")
+		t.Fatal("the server was built without its version, which the chart needs; make helm-dry-run sets it")
 	}
 	return &helm{command: command, config: kubeconfig(t, c.config)}
 }
 
-// do runs a command that changes the server.
+// do runs helm with the arguments and returns its output.
 func (h *helm) do(t *testing.T, args ...string) []byte {
 	t.Helper()
 	out, err := run(t.Context(), []string{"KUBECONFIG=" + h.config, "HELM_CACHE_HOME=" + t.TempDir()}, h.command, args...)
@@ -148,8 +152,9 @@ func (h *helm) do(t *testing.T, args ...string) []byte {
 	return out
 }
 
-// render gives the objects of a values file, hooks too. The file names the
-// kinds of operators that it wants there as test.sh reads them.
+// render returns the objects that a values file renders to, including hooks.
+// Lines "# apis: …" in the file name the operators' kinds that it needs; test.sh
+// reads them too.
 func (h *helm) render(t *testing.T, release, namespace, values string) []*unstructured.Unstructured {
 	t.Helper()
 	args := []string{"template", release, chart, "-n", namespace, "-f", values, "--kube-version", version.Get().GitVersion}
@@ -164,13 +169,13 @@ func (h *helm) render(t *testing.T, release, namespace, values string) []*unstru
 	}
 	list := objects(t, h.do(t, args...))
 	if len(list) == 0 {
-		t.Fatalf("%s renders to nothing", values)
+		t.Fatalf("%s renders no objects", values)
 	}
 	return list
 }
 
-// podOf is the pod that a controller would make of its template, with a volume
-// for each of its claims; nil of anything else.
+// podOf returns the pod that a controller would create from the object's
+// template, with a volume for each claim. It returns nil for other objects.
 func podOf(object *unstructured.Unstructured) *unstructured.Unstructured {
 	template, found, err := unstructured.NestedMap(object.Object, "spec", "template")
 	if err != nil || !found {
@@ -188,7 +193,7 @@ func podOf(object *unstructured.Unstructured) *unstructured.Unstructured {
 	}
 	if len(volumes) > 0 {
 		if err := unstructured.SetNestedSlice(template, volumes, "spec", "volumes"); err != nil {
-			panic(fmt.Sprintf("volumes that were read cannot be written: %v", err))
+			panic(fmt.Sprintf("set the volumes of %s: %v", object.GetName(), err))
 		}
 	}
 	return pod
@@ -198,7 +203,7 @@ func valuesFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("../values/*.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no values to render: %v", err)
+		t.Fatalf("no values files to render: %v", err)
 	}
 	return files
 }

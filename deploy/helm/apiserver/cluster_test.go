@@ -28,8 +28,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// operators are the modules whose descriptions of kinds the chart's monitoring
-// and autoscaling are written for, by the file of each.
+// operators lists the modules that define the kinds which the chart uses for
+// monitoring and autoscaling, with the files of the definitions.
 var operators = map[string][]string{
 	"github.com/prometheus-operator/prometheus-operator@v0.85.0": {
 		"example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
@@ -38,8 +38,8 @@ var operators = map[string][]string{
 	"github.com/kedacore/keda/v2@v2.21.0": {"config/crd/bases/keda.sh_scaledobjects.yaml"},
 }
 
-// cluster is an API server with the operators' kinds, and a client that keeps
-// its warnings.
+// cluster is an API server with the operators' kinds, and a client that collects
+// the server's warnings.
 type cluster struct {
 	config   *rest.Config
 	client   *dynamic.DynamicClient
@@ -67,7 +67,8 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// install makes the kinds of an operator known and waits until they are served.
+// install installs the kinds of an operator and waits until the server offers
+// them.
 func (c *cluster) install(t *testing.T, module string, files []string) {
 	t.Helper()
 	folder := download(t, module)
@@ -85,19 +86,20 @@ func (c *cluster) install(t *testing.T, module string, files []string) {
 	}
 }
 
-// awaitAddresses waits until services are given addresses, which begins after
-// the server says that it is ready: it makes one of its own then.
+// awaitAddresses waits until the server assigns addresses to services. It starts
+// to do so some time after it reports that it is ready, and then creates its own
+// service.
 func (c *cluster) awaitAddresses(t *testing.T) {
 	t.Helper()
 	services := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "services"}).Namespace("default")
-	eventually(t, "the server's own service is there", func() error {
+	eventually(t, "the server's own service exists", func() error {
 		_, err := services.Get(t.Context(), "kubernetes", metav1.GetOptions{})
 		return err
 	})
 }
 
-// awaitServed waits until objects of a kind can be stored, and until the kind
-// is found by those who ask for all that is served, which comes later.
+// awaitServed waits until objects of a kind can be stored, and then until
+// discovery lists the kind, which happens later.
 func (c *cluster) awaitServed(t *testing.T, name string) {
 	t.Helper()
 	kinds := c.client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
@@ -114,11 +116,12 @@ func (c *cluster) awaitServed(t *testing.T, name string) {
 		}
 		return fmt.Errorf("its conditions are %v", conditions)
 	})
-	eventually(t, name+" is found", func() error { return c.finds(name) })
+	eventually(t, name+" is listed by discovery", func() error { return c.checkListed(name) })
 }
 
-// finds asks the server anew for all that it serves, as Helm does on every run.
-func (c *cluster) finds(name string) error {
+// checkListed returns an error unless discovery lists a kind of that name. It
+// uses no cache, as Helm uses none.
+func (c *cluster) checkListed(name string) error {
 	discover, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {
 		return err
@@ -138,24 +141,25 @@ func (c *cluster) finds(name string) error {
 			}
 		}
 	}
-	return fmt.Errorf("it is in none of %d groups", len(lists))
+	return fmt.Errorf("none of the server's %d groups has %s", len(lists), name)
 }
 
-// eventually asks again and again until there is no error.
-func eventually(t *testing.T, what string, ask func() error) {
+// eventually calls check until it returns no error, and fails the test after
+// startTimeout. The condition is for the failure's message.
+func eventually(t *testing.T, condition string, check func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(50 * time.Millisecond) {
-		err := ask()
+		err := check()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s: %v", startTimeout, what, err)
+			t.Fatalf("not true after %s: %s: %v", startTimeout, condition, err)
 		}
 	}
 }
 
-// download gives the folder of a module's source.
+// download downloads a module and returns the folder of its source.
 func download(t *testing.T, module string) string {
 	t.Helper()
 	text, err := run(t.Context(), []string{"GOFLAGS=-mod=mod", "GOWORK=off"}, "go", "mod", "download", "-json", module)
@@ -169,8 +173,8 @@ func download(t *testing.T, module string) string {
 	return answer.Dir
 }
 
-// namespace makes a namespace that takes no pod beyond the restricted standard,
-// and that has the account which pods run as.
+// namespace creates a namespace that accepts only pods of the restricted
+// standard, and the service account under which pods run.
 func (c *cluster) namespace(t *testing.T, name string) string {
 	t.Helper()
 	for _, object := range []map[string]any{
@@ -186,8 +190,8 @@ func (c *cluster) namespace(t *testing.T, name string) string {
 	return name
 }
 
-// apply has the server take an object, or say whether it would. What it warns
-// of is an error too.
+// apply applies an object, without storing it if dry is true. A warning of the
+// server counts as an error.
 func (c *cluster) apply(ctx context.Context, object *unstructured.Unstructured, namespace string, dry bool) error {
 	resource, err := c.resource(object, namespace)
 	if err != nil {
@@ -197,14 +201,14 @@ func (c *cluster) apply(ctx context.Context, object *unstructured.Unstructured, 
 	if dry {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	c.warnings.take()
+	_ = c.warnings.drain() // warnings of earlier requests
 	if _, err := resource.Apply(ctx, object.GetName(), object, options); err != nil {
 		return err
 	}
-	return c.warnings.take()
+	return c.warnings.drain()
 }
 
-// resource is where objects of that kind are.
+// resource returns the client for objects of the object's kind.
 func (c *cluster) resource(object *unstructured.Unstructured, namespace string) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := c.finder.RESTMapping(kind.GroupKind(), kind.Version)
@@ -220,8 +224,8 @@ func (c *cluster) resource(object *unstructured.Unstructured, namespace string) 
 	return c.client.Resource(mapping.Resource).Namespace(namespace), nil
 }
 
-// list names every object in a namespace but the server's own: events, which
-// its loops write where they see a service before its address.
+// list names every object in a namespace except events: the server itself writes
+// events when it sees a service before its address.
 func (c *cluster) list(t *testing.T, namespace string) []string {
 	t.Helper()
 	discover, err := discovery.NewDiscoveryClientForConfig(c.config)
@@ -254,7 +258,8 @@ func (c *cluster) list(t *testing.T, namespace string) []string {
 	return names
 }
 
-// plain is a config for the paths of the server that are no resources.
+// plain returns a config for the server's paths that are not resources, such as
+// /readyz.
 func plain(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.GroupVersion = &schema.GroupVersion{}
@@ -262,7 +267,7 @@ func plain(config *rest.Config) *rest.Config {
 	return config
 }
 
-// objects reads manifests.
+// objects parses YAML or JSON manifests.
 func objects(t *testing.T, text []byte) []*unstructured.Unstructured {
 	t.Helper()
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
@@ -282,7 +287,7 @@ func objects(t *testing.T, text []byte) []*unstructured.Unstructured {
 	}
 }
 
-// warnings keeps what the server warned of.
+// warnings collects the server's warnings.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
@@ -294,8 +299,8 @@ func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, t
 	w.texts = append(w.texts, text)
 }
 
-// take gives the warnings since it was asked last.
-func (w *warnings) take() error {
+// drain returns the warnings since the last call as one error, or nil.
+func (w *warnings) drain() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	texts := w.texts
@@ -303,5 +308,5 @@ func (w *warnings) take() error {
 	if len(texts) == 0 {
 		return nil
 	}
-	return fmt.Errorf("warned: %s", strings.Join(texts, "; "))
+	return fmt.Errorf("the server warned: %s", strings.Join(texts, "; "))
 }

@@ -1,9 +1,9 @@
-// Package apiserver holds the Helm chart to a real Kubernetes API server: every
-// manifest of every file in deploy/helm/values is applied as a dry run, and a
-// release is installed, upgraded, rolled back and uninstalled. The server and
-// its etcd are built from their own sources, so neither a cluster nor a
-// registry is needed, and nothing else runs: what is stored is not acted upon.
-// It is a module of its own, because nothing else here needs Kubernetes.
+// Package apiserver tests the Helm chart against a real Kubernetes API server.
+// It applies every manifest of every file in deploy/helm/values as a dry run,
+// and it installs, upgrades, rolls back and uninstalls a release. The server and
+// its etcd are built from source, so the tests need no cluster and no registry.
+// Nothing else runs: no controller acts on the stored objects. The package is a
+// separate module because nothing else in the repository needs Kubernetes.
 package apiserver
 
 import (
@@ -33,17 +33,18 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
-// become tells the test's own binary, started once more, which server to be.
-const become = "LOGBOOM_TEST_BECOME"
+// serverVariable is the environment variable that makes the test's binary run as
+// the named server, "etcd" or "kube-apiserver".
+const serverVariable = "LOGBOOM_TEST_BECOME"
 
-// startTimeout is how long a server may take to answer on a busy machine.
+// startTimeout limits how long a server may take to start on a busy machine.
 const startTimeout = 3 * time.Minute
 
-// token is what the tests sign in with at a server that only they reach.
+// token is the bearer token of the tests. Only they can reach the server.
 const token = "administrator"
 
 func TestMain(m *testing.M) {
-	switch os.Getenv(become) {
+	switch os.Getenv(serverVariable) {
 	case "etcd":
 		etcdmain.Main(os.Args)
 	case "kube-apiserver":
@@ -54,7 +55,7 @@ func TestMain(m *testing.M) {
 }
 
 // startServer runs etcd and kube-apiserver on loopback until the test ends, and
-// gives what a client needs.
+// returns the client's configuration.
 func startServer(t *testing.T) *rest.Config {
 	t.Helper()
 	folder := t.TempDir()
@@ -78,9 +79,9 @@ func startServer(t *testing.T) *rest.Config {
 	return config
 }
 
-// startProcess runs this binary as a server of that name and kills it at the
-// end of the test. What it printed is shown where the test failed; the channel
-// is closed when it has ended.
+// startProcess runs this binary as the named server and kills it at the end of
+// the test. If the test fails, it logs the server's last output. The channel is
+// closed when the server has exited.
 func startProcess(t *testing.T, folder, name string, args ...string) <-chan struct{} {
 	t.Helper()
 	output := filepath.Join(folder, name+".log")
@@ -89,36 +90,36 @@ func startProcess(t *testing.T, folder, name string, args ...string) <-chan stru
 		t.Fatal(err)
 	}
 	process := exec.Command(os.Args[0], args...)
-	process.Env = append(os.Environ(), become+"="+name)
+	process.Env = append(os.Environ(), serverVariable+"="+name)
 	process.Stdout, process.Stderr = file, file
 	process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started, exited := make(chan error, 1), make(chan struct{}) // one: it is told once
+	started, exited := make(chan error, 1), make(chan struct{}) // started receives one value
 	go func() {
 		defer close(exited)
-		runtime.LockOSThread() // a parent's death is that of the thread that started its child
+		runtime.LockOSThread() // Pdeathsig is sent when the thread that started the child exits
 		err := process.Start()
 		started <- err
 		if err == nil {
-			_ = process.Wait() // it is killed, so it always has something to say
+			_ = process.Wait() // always an error: the process is killed
 		}
 	}()
 	if err := <-started; err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	t.Cleanup(func() {
-		_ = process.Process.Kill() // or it has ended by itself
+		_ = process.Process.Kill() // it may have exited already
 		<-exited
 		_ = file.Close()
 		if t.Failed() {
-			text, _ := os.ReadFile(output) // a courtesy
-			t.Logf("%s, its last lines:\n%s", name, text[max(0, len(text)-4000):])
+			text, _ := os.ReadFile(output) // only to help explain the failure
+			t.Logf("last lines of %s:\n%s", name, text[max(0, len(text)-4000):])
 		}
 	})
 	return exited
 }
 
-// awaitReady waits until the server answers that it is ready, and fails the
-// test at once where it has ended.
+// awaitReady waits until the server reports that it is ready, and fails the test
+// as soon as the server exits.
 func awaitReady(t *testing.T, config *rest.Config, exited <-chan struct{}) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
@@ -130,7 +131,7 @@ func awaitReady(t *testing.T, config *rest.Config, exited <-chan struct{}) {
 		}
 		select {
 		case <-exited:
-			t.Fatal("the API server ended at its start")
+			t.Fatal("the API server exited while it started")
 		case <-ctx.Done():
 			t.Fatalf("the API server is not ready after %s: %v", startTimeout, err)
 		case <-time.After(200 * time.Millisecond):
@@ -139,22 +140,22 @@ func awaitReady(t *testing.T, config *rest.Config, exited <-chan struct{}) {
 }
 
 func ready(ctx context.Context, config *rest.Config) error {
-	client, err := rest.UnversionedRESTClientFor(plain(config)) // fails until there is a certificate to trust
+	client, err := rest.UnversionedRESTClientFor(plain(config)) // fails until the server has written its certificate
 	if err != nil {
 		return err
 	}
 	return client.Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// freePorts are ports on loopback that nobody had a moment ago, each another:
-// neither server takes 0. They lie below those that the kernel gives to
-// connections.
+// freePorts returns n different ports on loopback that were free a moment ago.
+// Neither server accepts port 0. The ports are below the range from which the
+// kernel assigns ports to connections.
 func freePorts(t *testing.T, n int) (ports []string) {
 	t.Helper()
 	for range 100 {
 		port := strconv.Itoa(10_000 + mathrand.IntN(20_000))
 		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			defer listener.Close() // nobody has connected
+			defer listener.Close() // keeps the port, so that it is not chosen twice
 			if ports = append(ports, port); len(ports) == n {
 				return ports
 			}
@@ -164,7 +165,7 @@ func freePorts(t *testing.T, n int) (ports []string) {
 	return nil
 }
 
-// serviceAccountKey writes a key to sign service accounts' tokens with.
+// serviceAccountKey writes a new key that signs the tokens of service accounts.
 func serviceAccountKey(t *testing.T, path string) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -174,7 +175,7 @@ func serviceAccountKey(t *testing.T, path string) string {
 	return write(t, path, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 }
 
-// kubeconfig writes what helm finds the server by.
+// kubeconfig writes the configuration with which helm reaches the server.
 func kubeconfig(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	text, err := clientcmd.Write(clientcmdapi.Config{
@@ -189,15 +190,15 @@ func kubeconfig(t *testing.T, config *rest.Config) string {
 	return write(t, filepath.Join(t.TempDir(), "kubeconfig"), text)
 }
 
-// run runs a command and gives what it printed; what it complained of is in the
-// error.
+// run runs a command and returns its standard output. Its standard error is part
+// of the error.
 func run(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Env = append(os.Environ(), env...)
-	var out, complaints bytes.Buffer
-	command.Stdout, command.Stderr = &out, &complaints
+	var out, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &out, &stderr
 	if err := command.Run(); err != nil {
-		return nil, fmt.Errorf("%s %v: %w: %s", filepath.Base(name), args, err, complaints.Bytes())
+		return nil, fmt.Errorf("%s %v: %w: %s", filepath.Base(name), args, err, stderr.Bytes())
 	}
 	return out.Bytes(), nil
 }

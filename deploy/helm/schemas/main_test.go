@@ -30,21 +30,21 @@ func TestEachKindBecomesAFileWithoutReferences(t *testing.T) {
 	const want = `{"additionalProperties":false,"properties":{"spec":{"additionalProperties":false,"properties":{"inner":{},` +
 		`"labels":{"additionalProperties":{"type":"string"},"type":"object"},"port":{"type":["string","number"]}},"type":"object"}},"type":"object"}`
 	if got, err := os.ReadFile(filepath.Join(folder, "out", "deployment-apps-v1.json")); err != nil || string(got) != want {
-		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+		t.Errorf("deployment-apps-v1.json: error %v, content\n%s\nwant\n%s", err, got, want)
 	}
 	got, err := os.ReadFile(filepath.Join(folder, "out", "service-v1.json"))
 	if err != nil || !json.Valid(got) {
-		t.Errorf("%v: %s", err, got)
+		t.Errorf("service-v1.json: error %v, content is not valid JSON: %s", err, got)
 	}
 }
 
-func TestADocumentThatIsNoDescriptionIsRefusedByName(t *testing.T) {
+func TestMalformedSwaggerFileIsRefused(t *testing.T) {
 	t.Parallel()
 	source := filepath.Join(t.TempDir(), "swagger.json")
 	if err := os.WriteFile(source, []byte("["), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := run(source, t.TempDir()); err == nil {
-		t.Error("it was taken")
+		t.Error("a malformed swagger file was accepted")
 	}
 }
