@@ -273,7 +273,7 @@ func TestStopFlushesAndNamesItsSteps(t *testing.T) {
 			output += p.output()
 		}
 		last := -1
-		for _, step := range []string{"intake", "publisher", "writer"} {
+		for _, step := range []string{"ingest port", "publisher", "writer"} {
 			at := strings.Index(output, `"msg":"stopped","service":"`+serviceOf(s, step)+`","step":"`+step+`"`)
 			if at <= last {
 				t.Errorf("the step %q is missing or out of order", step)
@@ -292,7 +292,7 @@ func serviceOf(s *system, step string) string {
 	if len(s.processes) == 1 {
 		return "standalone"
 	}
-	return map[string]string{"intake": "ingest", "publisher": "ingest", "writer": "writer"}[step]
+	return map[string]string{"ingest port": "ingest", "publisher": "ingest", "writer": "writer"}[step]
 }
 
 func TestMetricsAndHealthAreThere(t *testing.T) {
