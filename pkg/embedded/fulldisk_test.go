@@ -21,12 +21,13 @@ import (
 	"github.com/logboom/logboom/pkg/embedded"
 )
 
-// smallVolume is a file system of so many MiB, for this test alone.
+// smallVolume mounts a file system of that many MiB for the test and returns its
+// folder.
 func smallVolume(t *testing.T, mib int) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib)); err != nil {
-		t.Fatalf("mount a small tmpfs to fill it (needs root, or CAP_SYS_ADMIN): %v", err)
+		t.Fatalf("mount a small tmpfs (needs root or CAP_SYS_ADMIN): %v", err)
 	}
 	t.Cleanup(func() {
 		eventually(t, "nothing uses the volume", func() bool {
@@ -40,7 +41,8 @@ func smallVolume(t *testing.T, mib int) string {
 	return dir
 }
 
-// fill writes until the volume is full; the file is to be removed.
+// fill writes a file until the volume is full, and returns the file's path.
+// Remove the file to free the volume.
 func fill(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
@@ -61,7 +63,8 @@ func fill(t *testing.T, dir string) string {
 	return path
 }
 
-// stuckLog tells when the server says that it cannot write a stream's file.
+// stuckLog receives a value when the server logs that it cannot write a stream's
+// file.
 type stuckLog chan<- struct{}
 
 func (l stuckLog) Enabled(context.Context, slog.Level) bool { return true }
@@ -73,7 +76,7 @@ func (l stuckLog) Handle(_ context.Context, r slog.Record) error {
 		if strings.Contains(a.Value.String(), "Critical write error") {
 			select {
 			case l <- struct{}{}:
-			default: // said before
+			default: // reported before
 			}
 		}
 		return true
@@ -81,8 +84,8 @@ func (l stuckLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// fullQueue is a server on a volume that has just become full: the stream is
-// stuck, and has acknowledged so many messages before.
+// fullQueue is a server on a volume that has just become full. Its stream is
+// stuck. The stream acknowledged that many messages before.
 type fullQueue struct {
 	n            *embedded.NATS
 	js           jetstream.JetStream
@@ -94,8 +97,8 @@ const diskBody = 8 << 10
 
 func newFullQueue(t *testing.T) *fullQueue {
 	t.Helper()
-	dir, stuck := smallVolume(t, 100), make(chan struct{}, 1) // one: whether it is
-	cfg := onAPort(t)
+	dir, stuck := smallVolume(t, 100), make(chan struct{}, 1) // capacity 1: whether it is stuck, not how often it was logged
+	cfg := fixedPort(t)
 	cfg.DataDir, cfg.Logger = filepath.Join(dir, "nats"), slog.New(stuckLog(stuck))
 	q := &fullQueue{n: start(t, cfg)}
 	q.js = connect(t, q.n.URL(), q.n.InProcess(), nats.Timeout(attempt), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectBufSize(-1))
@@ -104,14 +107,14 @@ func newFullQueue(t *testing.T) *fullQueue {
 	}
 	q.publishAll(t, 50)
 	q.filler = fill(t, dir)
-	eventually(t, "a full volume takes no messages", func() bool {
+	eventually(t, "the server accepts no messages on a full volume", func() bool {
 		return q.publish(t, time.Second) != nil && len(stuck) == 1
 	})
 	return q
 }
 
-// publish publishes the next message, and remembers the acknowledgement. What
-// was taken and not acknowledged in time is acknowledged the next time.
+// publish publishes the next message and records the acknowledgement. A message
+// that was stored, but not acknowledged in time, is acknowledged by the next call.
 func (q *fullQueue) publish(t *testing.T, timeout time.Duration) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -133,7 +136,8 @@ func (q *fullQueue) publishAll(t *testing.T, count int) {
 	}
 }
 
-// diskMessage says in its first bytes which sequence it should have.
+// diskMessage returns a message that begins with the sequence which it should
+// have.
 func diskMessage(sequence uint64) []byte {
 	body := bytes.Repeat([]byte{'x'}, diskBody)
 	copy(body, fmt.Sprintf("%020d", sequence))
@@ -147,8 +151,9 @@ func (q *fullQueue) free(t *testing.T) {
 	}
 }
 
-// whole fails the test unless every acknowledged message is there, as it was.
-func (q *fullQueue) whole(t *testing.T) {
+// checkMessages fails the test unless every acknowledged message is stored
+// unchanged.
+func (q *fullQueue) checkMessages(t *testing.T) {
 	t.Helper()
 	s, err := q.js.Stream(testContext(t), "S")
 	if err != nil {
@@ -157,34 +162,34 @@ func (q *fullQueue) whole(t *testing.T) {
 	for sequence := uint64(1); sequence <= q.acknowledged; sequence++ {
 		m, err := s.GetMsg(testContext(t), sequence)
 		if err != nil {
-			t.Fatalf("message %d of %d acknowledged: %v", sequence, q.acknowledged, err)
+			t.Fatalf("message %d of %d acknowledged messages: %v", sequence, q.acknowledged, err)
 		}
 		if !bytes.Equal(m.Data, diskMessage(sequence)) {
-			t.Fatalf("message %d is another: %.30s", sequence, m.Data)
+			t.Fatalf("message %d has other content: %.30s", sequence, m.Data)
 		}
 	}
 }
 
-// TestFullDiskDoesNotHealByItself is the reason for Watch; where it fails, a
-// newer server may not need it any more.
-func TestFullDiskDoesNotHealByItself(t *testing.T) {
+// This test shows why Watch is needed. If it fails with a newer NATS server,
+// that server may not need Watch any more.
+func TestServerStuckByAFullDiskNeedsARestart(t *testing.T) {
 	t.Parallel()
 	q := newFullQueue(t)
 	q.free(t)
 	if err := q.publish(t, 2*time.Second); err == nil {
-		t.Error("a freed volume took a message without a restart")
+		t.Error("the server accepted a message after the volume was freed, without a restart")
 	}
 	if err := q.n.Restart(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	q.awaitPublish(t)
-	q.whole(t)
+	q.checkMessages(t)
 }
 
-// awaitPublish publishes until a message is taken.
+// awaitPublish publishes until the server accepts a message.
 func (q *fullQueue) awaitPublish(t *testing.T) {
 	t.Helper()
-	eventually(t, "a message is taken again", func() bool { return q.publish(t, time.Second) == nil })
+	eventually(t, "the server accepts a message again", func() bool { return q.publish(t, time.Second) == nil })
 }
 
 func TestWatchRestartsAStuckServerOnceThereIsRoom(t *testing.T) {
@@ -192,15 +197,15 @@ func TestWatchRestartsAStuckServerOnceThereIsRoom(t *testing.T) {
 	q := newFullQueue(t)
 	watch(t, q.n, embedded.CanaryConfig{Every: 100 * time.Millisecond, Timeout: 10 * time.Second, Room: q.room})
 	if err := q.publish(t, time.Second); err == nil || q.n.Restarts() != 0 {
-		t.Errorf("on a full volume: published %v, %d restarts", err, q.n.Restarts())
+		t.Errorf("on a full volume: publish error %v, %d restarts, want an error and no restart", err, q.n.Restarts())
 	}
 	q.free(t)
 	q.awaitPublish(t)
 	if q.n.Restarts() == 0 {
-		t.Error("taken again without a restart")
+		t.Error("the server accepted a message again without a restart")
 	}
 	q.publishAll(t, 50)
-	q.whole(t)
+	q.checkMessages(t)
 }
 
 func (q *fullQueue) room() error {

@@ -25,11 +25,12 @@ import (
 )
 
 const (
-	// patience is how long a test waits for what has to happen.
+	// patience limits how long a test waits for an expected result.
 	patience = 60 * time.Second
-	// attempt is how long an attempt to connect may take of which more follow.
+	// attempt limits one attempt to connect, when more attempts follow.
 	attempt = 10 * time.Second
-	// childDir makes the test binary the process that is killed.
+	// childDir is the environment variable that makes the test binary the server
+	// process which a test kills. Its value is the data folder.
 	childDir = "LOGBOOM_TEST_CRASH_DIR"
 )
 
@@ -47,8 +48,9 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// eventually waits until it holds.
-func eventually(t *testing.T, what string, holds func() bool) {
+// eventually waits until holds returns true. The condition is for the failure's
+// message.
+func eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	ctx := testContext(t)
 	tick := time.NewTicker(time.Millisecond)
@@ -57,21 +59,22 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("never: %s", what)
+			t.Fatalf("not true after %s: %s", patience, condition)
 		}
 	}
 }
 
-// receive waits for what comes.
-func receive[T any](t *testing.T, from <-chan T, what string) T {
+// receive waits for a value from the channel and returns it. The condition is
+// for the failure's message.
+func receive[T any](t *testing.T, from <-chan T, condition string) T {
 	t.Helper()
-	var it T
+	var value T
 	select {
-	case it = <-from:
+	case value = <-from:
 	case <-testContext(t).Done():
-		t.Fatalf("never: %s", what)
+		t.Fatalf("not true after %s: %s", patience, condition)
 	}
-	return it
+	return value
 }
 
 func start(t *testing.T, cfg embedded.NATSConfig) *embedded.NATS {
@@ -91,9 +94,10 @@ func stop(t *testing.T, n *embedded.NATS) {
 	}
 }
 
-// onAPort is a server's config with a port that is still free when the server
-// comes back to it. One of the kernel's may be another connection's by then.
-func onAPort(t *testing.T) embedded.NATSConfig {
+// fixedPort returns a server's config with a port that is still free when the
+// server restarts. The kernel may give a port of its own choice to another
+// connection in between.
+func fixedPort(t *testing.T) embedded.NATSConfig {
 	t.Helper()
 	port, err := freeport.Port()
 	if err != nil {
@@ -116,9 +120,9 @@ func connect(t *testing.T, url string, options ...nats.Option) jetstream.JetStre
 	return js
 }
 
-func TestServerKeepsItsMessagesAndPortOverAStop(t *testing.T) {
+func TestServerKeepsMessagesAndPortAfterAStop(t *testing.T) {
 	t.Parallel()
-	cfg := onAPort(t)
+	cfg := fixedPort(t)
 	n := start(t, cfg)
 	js := connect(t, n.URL())
 	if _, err := js.CreateStream(testContext(t), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}}); err != nil {
@@ -128,7 +132,7 @@ func TestServerKeepsItsMessagesAndPortOverAStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop(t, n)
-	stop(t, n) // twice is harmless
+	stop(t, n) // a second Stop does nothing
 
 	n = start(t, cfg)
 	if n.Port() != cfg.Port {
@@ -139,16 +143,16 @@ func TestServerKeepsItsMessagesAndPortOverAStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, err := s.GetMsg(testContext(t), 1); err != nil || string(m.Data) != "kept" {
-		t.Errorf("got %v, %v", m, err)
+		t.Errorf("message 1 is %v, error %v, want \"kept\"", m, err)
 	}
 }
 
-func TestServerTakesLargeMessagesInProcessAndRefusesStrangers(t *testing.T) {
+func TestServerAcceptsLargeMessagesInProcessAndRefusesWrongTokens(t *testing.T) {
 	t.Parallel()
 	n := start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	js := connect(t, n.URL(), n.InProcess())
 	if got := js.Conn().MaxPayload(); got != 8<<20 {
-		t.Errorf("largest message %d, want 8 MiB", got)
+		t.Errorf("MaxPayload is %d, want 8 MiB", got)
 	}
 	if _, err := js.AccountInfo(testContext(t)); err != nil {
 		t.Errorf("in process: %v", err)
@@ -158,15 +162,15 @@ func TestServerTakesLargeMessagesInProcessAndRefusesStrangers(t *testing.T) {
 			if err == nil {
 				nc.Close()
 			}
-			t.Errorf("%s: got %v, want a refusal", url, err)
+			t.Errorf("connect to %s: error %v, want %v", url, err, nats.ErrAuthorization)
 		}
 	}
 	if host, _, err := net.SplitHostPort(n.Addr()); err != nil || host != "127.0.0.1" {
-		t.Errorf("listens on %s", n.Addr())
+		t.Errorf("the server listens on %s, want 127.0.0.1", n.Addr())
 	}
 }
 
-func TestStartNATSTellsWhyItCannot(t *testing.T) {
+func TestStartNATSNamesTheCauseOfAnError(t *testing.T) {
 	t.Parallel()
 	used := embedded.NATSConfig{DataDir: t.TempDir()}
 	running := start(t, used)
@@ -193,20 +197,20 @@ func TestStartNATSTellsWhyItCannot(t *testing.T) {
 	}
 }
 
-func TestStartNATSGivesTheFolderBackWhenItsContextEnds(t *testing.T) {
+func TestStartNATSReleasesTheFolderWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	cfg := embedded.NATSConfig{DataDir: t.TempDir()}
 	ctx, cancel := context.WithCancel(testContext(t))
 	cancel()
 	if n, err := embedded.StartNATS(ctx, cfg); err == nil {
-		stop(t, n) // it was ready before the context was looked at
+		stop(t, n) // it was ready before it checked the context
 	} else if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
 	}
 	stop(t, start(t, cfg))
 }
 
-func TestServerWithASmallerStoreStillHasItsStreams(t *testing.T) {
+func TestServerKeepsItsStreamsWithASmallerStore(t *testing.T) {
 	t.Parallel()
 	cfg := embedded.NATSConfig{DataDir: t.TempDir(), MaxStore: 1 << 30}
 	n := start(t, cfg)
@@ -218,7 +222,7 @@ func TestServerWithASmallerStoreStillHasItsStreams(t *testing.T) {
 	cfg.MaxStore = 64 << 20
 	n = start(t, cfg)
 	if n.MaxStore() != cfg.MaxStore {
-		t.Errorf("store of %d, want %d", n.MaxStore(), cfg.MaxStore)
+		t.Errorf("MaxStore is %d, want %d", n.MaxStore(), cfg.MaxStore)
 	}
 	if _, err := connect(t, n.URL()).Stream(testContext(t), "S"); err != nil {
 		t.Error(err)
@@ -243,7 +247,7 @@ func TestServerLogsToSlogWithoutItsToken(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if lines := out.String(); !strings.Contains(lines, "Server is ready") || strings.Contains(lines, "canary") {
-		t.Errorf("logged %s", lines)
+		t.Errorf("the log lacks \"Server is ready\" or contains a token: %s", lines)
 	}
 }
 
@@ -251,9 +255,9 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Not parallel: a process that is being started has copies of this one's files
-// for a moment, the ports and locks among them that another test gives back and
-// takes again.
+// Not parallel: while a process starts, it briefly has copies of this process's
+// open files. They keep ports and locks in use that another test releases and
+// acquires again.
 func TestKilledServerHasEveryAcknowledgedMessage(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 3 {
@@ -264,7 +268,7 @@ func TestKilledServerHasEveryAcknowledgedMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last := s.CachedInfo().State.LastSeq; last < acknowledged {
-			t.Errorf("round %d: ends at %d, %d was acknowledged", round, last, acknowledged)
+			t.Errorf("round %d: the stream ends at %d, but %d was acknowledged", round, last, acknowledged)
 		}
 		if m, err := s.GetMsg(testContext(t), acknowledged); err != nil || string(m.Data) != "body" {
 			t.Errorf("round %d: message %d: %v, %v", round, acknowledged, m, err)
@@ -303,14 +307,15 @@ func killWhilePublishing(t *testing.T, dir string) uint64 {
 		}
 	}
 	if err := child.Wait(); err == nil || count < 100 {
-		t.Fatalf("the child ended by itself after %d messages: %v", count, err)
+		t.Fatalf("the child was not killed, but exited after %d messages: %v", count, err)
 	}
 	return last
 }
 
-// publishUntilKilled is the child: it writes each sequence once acknowledged.
+// publishUntilKilled runs in the child process. It prints the sequence of each
+// message after the message is acknowledged.
 func publishUntilKilled(dir string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // without one, an acknowledgement has 5 s
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // without a deadline, Publish waits only 5 s
 	defer cancel()
 	fail := func(err error) int {
 		fmt.Fprintln(os.Stderr, err)

@@ -29,10 +29,10 @@ func watch(t *testing.T, n *embedded.NATS, cfg embedded.CanaryConfig) {
 
 func TestRestartKeepsPortMessagesAndConnections(t *testing.T) {
 	t.Parallel()
-	n := start(t, onAPort(t))
+	n := start(t, fixedPort(t))
 	addr := n.Addr()
 	for name, options := range map[string][]nats.Option{"memory": {n.InProcess()}, "socket": nil} {
-		js, back := reconnecting(t, n, options...)
+		js, reconnected := reconnecting(t, n, options...)
 		if _, err := js.CreateOrUpdateStream(testContext(t), jetstream.StreamConfig{Name: name, Subjects: []string{name}}); err != nil {
 			t.Fatal(err)
 		}
@@ -47,11 +47,11 @@ func TestRestartKeepsPortMessagesAndConnections(t *testing.T) {
 			if err := n.Restart(testContext(t)); err != nil {
 				t.Fatal(err)
 			}
-			receive(t, back, "connected again: "+name)
+			receive(t, reconnected, "the connection by "+name+" is restored")
 		}
 	}
 	if n.Addr() != addr || n.Restarts() != 2 {
-		t.Errorf("at %s after %d restarts, want %s after 2", n.Addr(), n.Restarts(), addr)
+		t.Errorf("the server is at %s after %d restarts, want %s after 2", n.Addr(), n.Restarts(), addr)
 	}
 }
 
@@ -59,14 +59,14 @@ func TestRestartKeepsPortMessagesAndConnections(t *testing.T) {
 // a channel that receives a value after it has reconnected.
 func reconnecting(t *testing.T, n *embedded.NATS, options ...nats.Option) (jetstream.JetStream, <-chan struct{}) {
 	t.Helper()
-	back := make(chan struct{}, 1) // capacity 1: whether it reconnected, not how often
+	reconnected := make(chan struct{}, 1) // capacity 1: whether it reconnected, not how often
 	options = append(options, nats.Timeout(attempt), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectHandler(func(*nats.Conn) {
 		select {
-		case back <- struct{}{}:
+		case reconnected <- struct{}{}:
 		default:
 		}
 	}))
-	return connect(t, n.URL(), options...), back
+	return connect(t, n.URL(), options...), reconnected
 }
 
 func TestRestartAfterStopIsRefused(t *testing.T) {
@@ -74,27 +74,27 @@ func TestRestartAfterStopIsRefused(t *testing.T) {
 	n := start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	stop(t, n)
 	if err := n.Restart(testContext(t)); err == nil {
-		t.Error("a stopped server was started again")
+		t.Error("Restart started a stopped server")
 	}
 }
 
-func TestRestartThatFailsMayBeTriedAgain(t *testing.T) {
+func TestWatchRetriesAFailedRestart(t *testing.T) {
 	t.Parallel()
-	n := start(t, onAPort(t))
+	n := start(t, fixedPort(t))
 	ended, cancel := context.WithCancel(testContext(t))
 	cancel()
 	if err := n.Restart(ended); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
 	}
 	watch(t, n, embedded.CanaryConfig{Every: 20 * time.Millisecond, Timeout: attempt})
-	came := make(chan struct{}, 1) // one: it connects for the first time once
+	connected := make(chan struct{}, 1) // capacity 1: the first connection happens once
 	nc, err := nats.Connect(n.URL(), nats.RetryOnFailedConnect(true), nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(-1),
-		nats.Timeout(attempt), nats.ConnectHandler(func(*nats.Conn) { came <- struct{}{} }))
+		nats.Timeout(attempt), nats.ConnectHandler(func(*nats.Conn) { connected <- struct{}{} }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	receive(t, came, "the server comes back")
+	receive(t, connected, "the server accepts connections again")
 }
 
 // restartLog receives what Watch logs about restarts: when each began and how
@@ -128,33 +128,34 @@ func (l restartLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func TestWatchDoublesThePauseBetweenRestartsThatDoNotHelp(t *testing.T) {
+func TestWatchDoublesThePauseBetweenUselessRestarts(t *testing.T) {
 	t.Parallel()
 	const every, restarts = 20 * time.Millisecond, 5
-	n := start(t, onAPort(t))
+	n := start(t, fixedPort(t))
 	js := connect(t, n.URL(), n.InProcess(), nats.MaxReconnects(-1))
-	inTheWay := jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"canary"}, NoAck: true}
-	if _, err := js.CreateStream(testContext(t), inTheWay); err != nil {
+	// This stream owns the canary's subject, so that every canary fails.
+	blocking := jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"canary"}, NoAck: true}
+	if _, err := js.CreateStream(testContext(t), blocking); err != nil {
 		t.Fatal(err)
 	}
-	log := restartLog{t: t, began: make(chan time.Time, 100), took: make(chan time.Duration, 100)} // more than there are restarts
+	log := restartLog{t: t, began: make(chan time.Time, 100), took: make(chan time.Duration, 100)} // capacity 100: more than the number of restarts
 	watch(t, n, embedded.CanaryConfig{Every: every, Timeout: attempt, Logger: slog.New(log)})
-	last := receive(t, log.began, "a first restart")
+	last := receive(t, log.began, "a first restart has begun")
 	for wait := every; wait < every<<restarts; wait *= 2 {
-		ended := last.Add(receive(t, log.took, "a restart ends"))
-		last = receive(t, log.began, "another restart")
-		if apart := last.Sub(ended); apart < wait {
-			t.Errorf("a restart came %v after the one before, not %v", apart, wait)
+		ended := last.Add(receive(t, log.took, "a restart has ended"))
+		last = receive(t, log.began, "another restart has begun")
+		if pause := last.Sub(ended); pause < wait {
+			t.Errorf("a restart began %v after the end of the last one, want at least %v", pause, wait)
 		}
 	}
 }
 
-func TestWatchLeavesAHealthyServerAlone(t *testing.T) {
+func TestWatchDoesNotRestartAHealthyServer(t *testing.T) {
 	t.Parallel()
 	n := start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	js, ctx := connect(t, n.URL()), testContext(t)
 	watch(t, n, embedded.CanaryConfig{Every: 10 * time.Millisecond, Timeout: patience})
-	eventually(t, "ten canaries came", func() bool {
+	eventually(t, "ten canaries were published", func() bool {
 		s, err := js.Stream(ctx, "CANARY")
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return false
@@ -163,11 +164,11 @@ func TestWatchLeavesAHealthyServerAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if kept := s.CachedInfo().State.Msgs; kept > 1 {
-			t.Errorf("%d canaries are kept", kept)
+			t.Errorf("the stream keeps %d canaries, want at most 1", kept)
 		}
 		return s.CachedInfo().State.LastSeq >= 10
 	})
 	if n.Restarts() != 0 {
-		t.Errorf("%d restarts", n.Restarts())
+		t.Errorf("%d restarts, want none", n.Restarts())
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine"
 )
 
-func TestEngineStartsOverPartsThatOverlap(t *testing.T) {
+func TestEngineStartsWithOverlappingParts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first := start(t, engine.Config{DataDir: dir})
@@ -28,9 +28,9 @@ func TestEngineStartsOverPartsThatOverlap(t *testing.T) {
 	}
 	second := start(t, engine.Config{DataDir: dir})
 	if n := number(t, dial(t, second.URL()), "SELECT count() FROM t"); n != 2000 {
-		t.Errorf("%d rows are in use", n)
+		t.Errorf("the table has %d rows, want 2000", n)
 	}
 	if n := number(t, dial(t, second.URL()), "SELECT count() FROM system.detached_parts WHERE startsWith(reason, 'broken')"); n != 1 {
-		t.Errorf("%d parts are put aside", n)
+		t.Errorf("%d parts are detached, want 1", n)
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
 	"reflect"
-
 	"strings"
 	"sync"
 	"testing"
@@ -18,8 +16,8 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 )
 
-// compressions are those that the engine supports over HTTP: ClickHouse's own
-// compressed frames.
+// compressions returns the compressions that the engine supports over HTTP:
+// ClickHouse's own compressed frames.
 func compressions() map[string]*clickhouse.Compression {
 	return map[string]*clickhouse.Compression{
 		"none": nil,
@@ -35,7 +33,7 @@ func compressed(c *clickhouse.Compression) func(*clickhouse.Options) {
 	}
 }
 
-// everyType is a row of the types that logs need.
+// everyType is a row with every type that the tables of logs use.
 type everyType struct {
 	Time    time.Time         `ch:"time"`
 	Day     time.Time         `ch:"day"`
@@ -104,7 +102,7 @@ func TestClientReadsBackWhatItInserted(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(got) != n {
-				t.Fatalf("%d rows", len(got))
+				t.Fatalf("read %d rows, want %d", len(got), n)
 			}
 			for i, row := range got {
 				if want := everyTypeRow(i); !reflect.DeepEqual(row, want) {
@@ -115,7 +113,7 @@ func TestClientReadsBackWhatItInserted(t *testing.T) {
 	}
 }
 
-func TestUnusualTypesReachTheClient(t *testing.T) {
+func TestClientReadsUnusualTypes(t *testing.T) {
 	t.Parallel()
 	conn := dial(t, enginetest.URL(t))
 	for _, expression := range []string{
@@ -135,7 +133,7 @@ func TestUnusualTypesReachTheClient(t *testing.T) {
 		if !rows.Next() {
 			t.Errorf("%s: no row: %v", expression, rows.Err())
 		} else if err := rows.Scan(value.Interface(), &n); err != nil || n != 42 {
-			t.Errorf("%s: %d, %v", expression, n, err)
+			t.Errorf("%s: n is %d, error %v, want 42", expression, n, err)
 		}
 		rows.Close()
 	}
@@ -162,7 +160,7 @@ func TestClientReadsLargeResults(t *testing.T) {
 				n, sum = n+1, sum+number
 			}
 			if err := rows.Err(); err != nil || n != 1_000_000 || sum != 499_999_500_000 {
-				t.Errorf("%d rows, sum %d, err %v", n, sum, err)
+				t.Errorf("%d rows, sum %d, error %v", n, sum, err)
 			}
 		})
 	}
@@ -180,7 +178,7 @@ func TestEmptyResultHasNoRowsAndNoError(t *testing.T) {
 			}
 			defer rows.Close()
 			if rows.Next() || rows.Err() != nil {
-				t.Errorf("a row, or %v", rows.Err())
+				t.Errorf("got a row or an error: %v", rows.Err())
 			}
 		})
 	}
@@ -198,11 +196,11 @@ func TestParametersAreBoundAndNotInterpolated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text != hostile || n != 42 || list != "x'y|z" {
-		t.Errorf("%q, %d, %q", text, n, list)
+		t.Errorf("got %q, %d, %q; want %q, 42, \"x'y|z\"", text, n, list, hostile)
 	}
 }
 
-func TestParametersReachValuesOfAnInsert(t *testing.T) {
+func TestParametersWorkInTheValuesOfAnInsert(t *testing.T) {
 	t.Parallel()
 	conn := dial(t, enginetest.URL(t))
 	exec(t, conn, "CREATE TABLE t (a String, b UInt8) ENGINE = Memory")
@@ -213,7 +211,7 @@ func TestParametersReachValuesOfAnInsert(t *testing.T) {
 	}
 }
 
-func TestErrorsCarryTheEnginesCode(t *testing.T) {
+func TestErrorsHaveTheEnginesCode(t *testing.T) {
 	t.Parallel()
 	for name, compression := range compressions() {
 		conn := dial(t, enginetest.URL(t), compressed(compression))
@@ -260,17 +258,17 @@ func TestErrorInTheMiddleOfAResultReachesTheClient(t *testing.T) {
 	}
 }
 
-func TestSettingsHoldForTheirStatementOnly(t *testing.T) {
+func TestSettingsApplyToTheirStatementOnly(t *testing.T) {
 	t.Parallel()
 	conn := dial(t, enginetest.URL(t), func(o *clickhouse.Options) { o.MaxOpenConns = 1 })
 	ctx := clickhouse.Context(context.Background(), clickhouse.WithSettings(clickhouse.Settings{"max_block_size": 7}))
 	var block uint64
 	if err := conn.QueryRow(ctx, "SELECT toUInt64(getSetting('max_block_size'))").Scan(&block); err != nil || block != 7 {
-		t.Errorf("%d, %v", block, err)
+		t.Errorf("max_block_size is %d, error %v, want 7", block, err)
 	}
 	exec(t, conn, "SET max_block_size = 8")
 	if block := number(t, conn, "SELECT toUInt64(getSetting('max_block_size'))"); block == 7 || block == 8 {
-		t.Errorf("the setting of another statement: %d", block)
+		t.Errorf("max_block_size is %d, the setting of another statement", block)
 	}
 }
 
@@ -284,7 +282,7 @@ func TestUnknownSettingIsRefused(t *testing.T) {
 	}
 }
 
-func TestSettingsReachInserts(t *testing.T) {
+func TestSettingsApplyToInserts(t *testing.T) {
 	t.Parallel()
 	conn := dial(t, enginetest.URL(t))
 	exec(t, conn, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100")
@@ -301,17 +299,17 @@ func TestSettingsReachInserts(t *testing.T) {
 		}
 		return batch.Send()
 	}
-	for _, row := range []uint64{1, 2} { // other rows, same token
+	for _, row := range []uint64{1, 2} { // different rows, same token
 		if err := send(clickhouse.Settings{"insert_deduplication_token": "same", "async_insert": 0}, row); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := number(t, conn, "SELECT sum(a) FROM t"); n != 1 {
-		t.Errorf("a repeated token stored rows: sum %d", n)
+		t.Errorf("an insert with a repeated token stored rows: sum is %d, want 1", n)
 	}
 	var problem *clickhouse.Exception
 	if err := send(clickhouse.Settings{"max_partitions_per_insert_block": "x"}, 3); !errors.As(err, &problem) {
-		t.Errorf("a senseless setting was accepted: %v", err)
+		t.Errorf("an invalid setting was accepted: %v", err)
 	}
 }
 
@@ -328,16 +326,16 @@ func TestDefinitionsChangeTables(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 	if n := number(t, conn, "SELECT count() FROM v"); n != 10 {
-		t.Errorf("%d rows in the view", n)
+		t.Errorf("%d rows in the view, want 10", n)
 	}
 	exec(t, conn, "DROP TABLE v")
 	exec(t, conn, "TRUNCATE TABLE u")
 	if n := number(t, conn, "SELECT count() FROM u"); n != 0 {
-		t.Errorf("%d rows after TRUNCATE", n)
+		t.Errorf("%d rows after TRUNCATE, want none", n)
 	}
 }
 
-func TestManyStatementsAtOnceDoNotMix(t *testing.T) {
+func TestConcurrentStatementsDoNotMix(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	conn := dial(t, address, func(o *clickhouse.Options) { o.MaxOpenConns = 32; o.MaxIdleConns = 32 })
@@ -361,7 +359,7 @@ func TestManyStatementsAtOnceDoNotMix(t *testing.T) {
 	}
 	workers.Wait()
 	if n := number(t, conn, "SELECT countIf(c = 100) FROM (SELECT count() AS c FROM t GROUP BY worker)"); n != 16 {
-		t.Errorf("%d workers have all their rows", n)
+		t.Errorf("%d of 16 workers have all their rows", n)
 	}
 }
 
@@ -371,8 +369,8 @@ func TestCancelledContextEndsTheQueryInTheEngine(t *testing.T) {
 	mark := "mark" + uuid.NewString()
 	running := "SELECT count() FROM system.processes WHERE Settings['log_comment'] LIKE '" + mark + "%'"
 	for _, slow := range []string{
-		"SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(sipHash64(number))", // nothing to send for ever
-		"SELECT sipHash64(number) FROM numbers(1000000000000)",                           // sends for ever
+		"SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(sipHash64(number))", // sends nothing and never ends
+		"SELECT sipHash64(number) FROM numbers(1000000000000)",                           // sends rows and never ends
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"log_comment": mark}))
@@ -391,11 +389,11 @@ func TestCancelledContextEndsTheQueryInTheEngine(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", slow, err)
 		}
-		eventually(t, "the query is gone", func() bool { return number(t, conn, running) == 0 })
+		eventually(t, "the query has ended", func() bool { return number(t, conn, running) == 0 })
 	}
 }
 
-func TestDeadlinesReachQueriesAndInserts(t *testing.T) {
+func TestDeadlinesApplyToQueriesAndInserts(t *testing.T) {
 	t.Parallel()
 	conn := dial(t, enginetest.URL(t))
 	exec(t, conn, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a")
@@ -411,7 +409,7 @@ func TestDeadlinesReachQueriesAndInserts(t *testing.T) {
 	}
 }
 
-func TestBackgroundWorkGoesOn(t *testing.T) {
+func TestEngineMergesMutatesAndExpiresInTheBackground(t *testing.T) {
 	t.Parallel()
 	conn := dial(t, enginetest.URL(t))
 	exec(t, conn, `CREATE TABLE t (at DateTime, a UInt64) ENGINE = MergeTree ORDER BY a TTL at + INTERVAL 1 SECOND
@@ -422,17 +420,17 @@ func TestBackgroundWorkGoesOn(t *testing.T) {
 	eventually(t, "parts are merged", func() bool {
 		return number(t, conn, "SELECT count() FROM system.parts WHERE active AND table = 't' AND database = currentDatabase()") < 20
 	})
-	exec(t, conn, "ALTER TABLE t DELETE WHERE a >= 5") // in the background, as by default
-	eventually(t, "a mutation is done", func() bool {
+	exec(t, conn, "ALTER TABLE t DELETE WHERE a >= 5") // runs in the background by default
+	eventually(t, "the mutation is done", func() bool {
 		return number(t, conn, "SELECT count() FROM t") == 100
 	})
 	exec(t, conn, "INSERT INTO t SELECT now() - INTERVAL 1 DAY, 1000 + number FROM numbers(10)")
-	eventually(t, "expired rows are gone", func() bool {
+	eventually(t, "the expired rows are deleted", func() bool {
 		return number(t, conn, "SELECT count() FROM t") == 100
 	})
 }
 
-func TestStandardInterfaceWorksToo(t *testing.T) {
+func TestDatabaseSQLInterfaceWorks(t *testing.T) {
 	t.Parallel()
 	options, err := clickhouse.ParseDSN(enginetest.URL(t))
 	if err != nil {
@@ -465,7 +463,7 @@ func TestStandardInterfaceWorksToo(t *testing.T) {
 	}
 }
 
-func TestBackupsGoToTheirFolderAlone(t *testing.T) {
+func TestBackupsAreWrittenOnlyToTheirFolder(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	conn := dial(t, address)
@@ -475,7 +473,7 @@ func TestBackupsGoToTheirFolderAlone(t *testing.T) {
 	exec(t, conn, "BACKUP TABLE t TO File('"+name+"')")
 	exec(t, conn, "RESTORE TABLE t AS u FROM File('"+name+"')")
 	if n := number(t, conn, "SELECT sum(a) FROM u"); n != 1 {
-		t.Errorf("restored sum %d", n)
+		t.Errorf("sum of the restored table is %d, want 1", n)
 	}
 	if err := conn.Exec(context.Background(), "BACKUP TABLE t TO File('/tmp/"+name+"')"); err == nil {
 		t.Error("a backup was written outside the data folder")

@@ -25,7 +25,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine"
 )
 
-// start runs an engine of the test's own.
+// start starts an engine for this test only.
 func start(t testing.TB, config engine.Config) *engine.Engine {
 	t.Helper()
 	if config.DataDir == "" {
@@ -51,7 +51,7 @@ func stop(t testing.TB, e *engine.Engine) {
 
 func kill(t testing.TB, pid int) {
 	t.Helper()
-	if pid <= 0 { // would be this whole process group
+	if pid <= 0 { // would kill this test's process group
 		t.Fatal("no process to kill")
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -59,16 +59,16 @@ func kill(t testing.TB, pid int) {
 	}
 }
 
-// durable are the table settings under which an answered insert is on disk.
+// durable holds the table settings with which an answered insert is on disk.
 const durable = " SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, non_replicated_deduplication_window = 1000"
 
-// journal is what a sender knows about its batches.
+// journal records the results of the clients' batches.
 type journal struct {
 	sync.Mutex
-	answered map[uint64]bool // by batch: was it answered with success?
+	answered map[uint64]bool // by batch: whether the insert succeeded
 }
 
-func (j *journal) note(batch uint64, err error) {
+func (j *journal) record(batch uint64, err error) {
 	j.Lock()
 	defer j.Unlock()
 	j.answered[batch] = err == nil
@@ -87,7 +87,7 @@ func (j *journal) successes() (n int) {
 
 func TestAnsweredInsertsSurviveKills(t *testing.T) {
 	t.Parallel()
-	const perBatch, senders, kills = 1000, 4, 3
+	const perBatch, clients, kills = 1000, 4, 3
 	e := start(t, engine.Config{})
 	conn := dial(t, e.URL())
 	exec(t, conn, "CREATE TABLE t (batch UInt64, a UInt64) ENGINE = MergeTree ORDER BY (batch, a)"+durable)
@@ -95,15 +95,15 @@ func TestAnsweredInsertsSurviveKills(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var work sync.WaitGroup
-	for sender := range uint64(senders) {
+	for client := range uint64(clients) {
 		work.Go(func() {
 			for i := uint64(0); ctx.Err() == nil; i++ {
-				batch := sender<<32 | i
+				batch := client<<32 | i
 				err := conn.Exec(ctx, "INSERT INTO t SELECT {b:UInt64}, number FROM numbers("+strconv.Itoa(perBatch)+")", clickhouse.Named("b", batch))
 				if err != nil {
-					err = sendBatch(ctx, conn, batch, perBatch) // the other way to insert, while the engine is coming back
+					err = sendBatch(ctx, conn, batch, perBatch) // uses the other way to insert while the engine restarts
 				}
-				j.note(batch, err)
+				j.record(batch, err)
 			}
 		})
 	}
@@ -111,7 +111,7 @@ func TestAnsweredInsertsSurviveKills(t *testing.T) {
 		pid, before := e.PID(), j.successes()
 		eventually(t, "inserts succeed", func() bool { return j.successes() > before+10 })
 		kill(t, pid)
-		eventually(t, "the engine is back", func() bool {
+		eventually(t, "the engine has restarted", func() bool {
 			now := e.PID()
 			return now != 0 && now != pid
 		})
@@ -135,8 +135,9 @@ func sendBatch(ctx context.Context, conn clickhouse.Conn, id uint64, n int) erro
 	return batch.Send()
 }
 
-// checkBatches wants every answered batch whole; one without an answer may be
-// there or not. A batch was sent up to twice, by two statements.
+// checkBatches checks that every answered batch is stored completely. A batch
+// without an answer may be stored or not. Two statements sent each batch, so it
+// may be stored twice.
 func checkBatches(t *testing.T, conn clickhouse.Conn, j *journal, perBatch uint64) {
 	t.Helper()
 	result, err := conn.Query(context.Background(), "SELECT batch, count() FROM t GROUP BY batch")
@@ -151,7 +152,7 @@ func checkBatches(t *testing.T, conn clickhouse.Conn, j *journal, perBatch uint6
 			t.Fatal(err)
 		}
 		if n%perBatch != 0 {
-			t.Errorf("batch %x: %d rows, a part of a batch", batch, n)
+			t.Errorf("batch %x has %d rows: it was stored in part", batch, n)
 		}
 		stored[batch] = n
 	}
@@ -160,13 +161,13 @@ func checkBatches(t *testing.T, conn clickhouse.Conn, j *journal, perBatch uint6
 	}
 	for batch, ok := range j.answered {
 		if ok && stored[batch] == 0 {
-			t.Errorf("batch %x was answered and is gone", batch)
+			t.Errorf("batch %x was answered, but is not stored", batch)
 		}
 	}
 	t.Logf("%d batches answered, %d sent", j.successes(), len(j.answered))
 }
 
-func TestAddressOutlivesTheProcess(t *testing.T) {
+func TestAddressStaysTheSameAfterARestart(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{})
 	conn := dial(t, e.URL())
@@ -176,20 +177,20 @@ func TestAddressOutlivesTheProcess(t *testing.T) {
 		return conn.Ping(context.Background()) == nil && e.PID() != before
 	})
 	if e.URL() != address {
-		t.Errorf("the address changed")
+		t.Errorf("the address changed from %s to %s", address, e.URL())
 	}
 }
 
 func TestStoppedEngineKeepsItsData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first := start(t, engine.Config{DataDir: dir, Password: "of the first run"})
+	first := start(t, engine.Config{DataDir: dir, Password: "first password"})
 	conn := dial(t, first.URL())
 	exec(t, conn, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a")
 	exec(t, conn, "INSERT INTO t SELECT number FROM numbers(1000)")
 	stop(t, first)
 	if first.PID() != 0 {
-		t.Error("a process is left")
+		t.Error("the engine's process still runs after Stop")
 	}
 	second := start(t, engine.Config{DataDir: dir})
 	if n := number(t, dial(t, second.URL()), "SELECT count() FROM t"); n != 1000 {
@@ -197,36 +198,36 @@ func TestStoppedEngineKeepsItsData(t *testing.T) {
 	}
 }
 
-// The statement runs for as long as nobody reads the rest of its result.
+// The statement runs until the client has read its whole result.
 func TestStopLetsRunningStatementsFinish(t *testing.T) {
 	t.Parallel()
-	const n = 5_000_000 // 39 MB, far more than is under way to a client that does not read
+	const n = 5_000_000 // 39 MB, far more than the buffers of a connection hold
 	e := start(t, engine.Config{DrainTimeout: patience})
 	running := send(t, call{body: strings.NewReader(fmt.Sprintf("SELECT number FROM numbers(%d)", n))}.request(t, e.URL()))
 	defer running.Body.Close()
-	idle := pinged(t, e.URL())
+	idle := idleConnection(t, e.URL())
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		stop(t, e)
 	}()
-	if rest, err := io.ReadAll(idle); err != nil || len(rest) > 0 { // is closed when the end has begun
-		t.Errorf("the idle connection got %q, %v", rest, err)
+	if rest, err := io.ReadAll(idle); err != nil || len(rest) > 0 { // the server closes the connection when it begins to stop
+		t.Errorf("the idle connection received %q, error %v", rest, err)
 	}
 	select {
 	case <-stopped:
-		t.Error("the engine stopped under a statement")
+		t.Error("the engine stopped while a statement ran")
 	default:
 	}
 	lines, err := countLines(running.Body)
 	if err != nil || lines != n {
-		t.Errorf("%d of %d rows, %v", lines, n, err)
+		t.Errorf("read %d of %d rows, error %v", lines, n, err)
 	}
 	<-stopped
 }
 
-// pinged is a connection that has had its answer.
-func pinged(t *testing.T, address string) net.Conn {
+// idleConnection opens a connection, sends a ping on it and reads the response.
+func idleConnection(t *testing.T, address string) net.Conn {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
@@ -261,7 +262,7 @@ func countLines(from io.Reader) (n int, err error) {
 	return n, lines.Err()
 }
 
-func TestStopKillsWhatDoesNotFinish(t *testing.T) {
+func TestStopKillsStatementsThatDoNotFinish(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{DrainTimeout: 100 * time.Millisecond})
 	conn := dial(t, e.URL())
@@ -275,11 +276,11 @@ func TestStopKillsWhatDoesNotFinish(t *testing.T) {
 	})
 	stop(t, e)
 	if err := <-answer; err == nil {
-		t.Error("an endless query ended well")
+		t.Error("an endless query returned no error")
 	}
 }
 
-func TestStopWithoutTimeKillsTheProcess(t *testing.T) {
+func TestStopWithACancelledContextKillsTheProcess(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -288,11 +289,11 @@ func TestStopWithoutTimeKillsTheProcess(t *testing.T) {
 		t.Error(err)
 	}
 	if e.PID() != 0 {
-		t.Error("a process is left")
+		t.Error("the engine's process still runs after Stop")
 	}
 }
 
-func TestFolderTakesOneEngineOnly(t *testing.T) {
+func TestFolderIsUsedByOneEngineOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first := start(t, engine.Config{DataDir: dir})
@@ -302,13 +303,13 @@ func TestFolderTakesOneEngineOnly(t *testing.T) {
 	}
 }
 
-func TestOverloadIsRefusedAndPasses(t *testing.T) {
+func TestOverloadIsRefusedAndTheEngineRecovers(t *testing.T) {
 	t.Parallel()
 	e := start(t, engine.Config{Statements: 1})
 	ctx, cancel := context.WithCancel(context.Background())
 	var waiting sync.WaitGroup
 	conn := dial(t, e.URL(), func(o *clickhouse.Options) { o.MaxOpenConns = 80; o.MaxIdleConns = 80 })
-	refused := make(chan error, 80) // capacity: all senders
+	refused := make(chan error, 80) // capacity 80: the number of clients
 	for range 80 {
 		waiting.Go(func() {
 			err := conn.Exec(ctx, "SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(sipHash64(number))")
@@ -335,7 +336,7 @@ func TestQueryThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 	pid := e.PID()
 	for _, greedy := range []string{
 		"SELECT groupArray(number) FROM numbers(1000000000)",
-		"SELECT number, repeat('x', 100) FROM numbers(1000000000) FORMAT JSON", // held whole before it is sent
+		"SELECT number, repeat('x', 100) FROM numbers(1000000000) FORMAT JSON", // buffered completely before it is sent
 	} {
 		var problem *clickhouse.Exception
 		if err := conn.Exec(context.Background(), greedy); !errors.As(err, &problem) || problem.Code != 241 {
@@ -343,19 +344,20 @@ func TestQueryThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 		}
 	}
 	var n uint64
-	eventually(t, "there is memory again", func() bool {
+	eventually(t, "the engine has free memory again", func() bool {
 		return conn.QueryRow(context.Background(), "SELECT count() FROM numbers(10)").Scan(&n) == nil
 	})
 	if n != 10 || e.PID() != pid {
-		t.Errorf("the engine did not survive: %d", n)
+		t.Errorf("the engine restarted, or the query returned %d, want 10", n)
 	}
 }
 
-// orphanFolder makes this binary a parent that starts an engine and waits to
-// be killed.
+// orphanFolder is the environment variable that makes this binary a parent
+// process which starts an engine and waits until it is killed. Its value is the
+// data folder.
 const orphanFolder = "LOGBOOM_TEST_ORPHAN"
 
-func raiseOrphan(dir string) {
+func runParent(dir string) {
 	e, err := engine.Start(context.Background(), engine.Config{DataDir: dir, StartTimeout: startPatience})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -365,7 +367,7 @@ func raiseOrphan(dir string) {
 	select {}
 }
 
-func TestChildDiesWithItsKilledParent(t *testing.T) {
+func TestChildExitsWhenItsParentIsKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	parent := osexec.Command(os.Args[0])
@@ -378,7 +380,7 @@ func TestChildDiesWithItsKilledParent(t *testing.T) {
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = parent.Process.Kill() }) // where the test ends before it does
+	t.Cleanup(func() { _ = parent.Process.Kill() }) // in case the test fails before it kills the parent
 	address, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -387,15 +389,15 @@ func TestChildDiesWithItsKilledParent(t *testing.T) {
 	sql(t, address, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a"+durable)
 	sql(t, address, "INSERT INTO t VALUES (7)")
 	kill(t, parent.Process.Pid)
-	_ = parent.Wait() // reports the kill
-	// The folder can be locked only when the child is gone.
+	_ = parent.Wait() // always an error: the parent was killed
+	// The folder can be locked only after the child has exited.
 	e := start(t, engine.Config{DataDir: dir, LockTimeout: patience})
 	if n := number(t, dial(t, e.URL()), "SELECT sum(a) FROM t"); n != 7 {
-		t.Errorf("sum %d", n)
+		t.Errorf("sum is %d, want 7", n)
 	}
 }
 
-func TestNothingIsLeftAfterStop(t *testing.T) {
+func TestStopLeavesNoGoroutine(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	e, err := engine.Start(context.Background(), engine.Config{DataDir: t.TempDir(), StartTimeout: startPatience, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -403,7 +405,7 @@ func TestNothingIsLeftAfterStop(t *testing.T) {
 	}
 	kill(t, e.PID())
 	stop(t, e)
-	eventually(t, "no goroutine is left", func() bool { // a look takes half a second
+	eventually(t, "no goroutine is left", func() bool { // each check takes half a second
 		if err = goleak.Find(before); err != nil {
 			t.Log(err)
 		}

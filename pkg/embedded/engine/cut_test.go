@@ -15,11 +15,12 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/enginetest"
 )
 
-// token deduplicates the inserts of these tests: a part that was committed by
-// mistake would swallow the repeated whole.
+// token deduplicates the inserts of these tests. If a cut insert were committed
+// by mistake, the complete one would be dropped as a repetition.
 const token = "batch-1"
 
-// cutTable makes the table and returns the request for inserting n rows.
+// cutTable creates the table and returns a function that builds an insert
+// request with a body.
 func cutTable(t *testing.T, address string, params url.Values) func(body io.Reader) *http.Request {
 	t.Helper()
 	sql(t, address, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100")
@@ -30,8 +31,9 @@ func cutTable(t *testing.T, address string, params url.Values) func(body io.Read
 	return func(body io.Reader) *http.Request { return call{params: all, body: body}.request(t, address) }
 }
 
-// sendRaw writes the request's head with the given framing headers, then the
-// bytes, then closes its own direction; it returns the status line.
+// sendRaw writes the request's head with the given framing headers and then the
+// body. It closes its side of the connection and returns the status line of the
+// response.
 func sendRaw(t *testing.T, request *http.Request, framing string, body []byte) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", request.URL.Host)
@@ -63,8 +65,8 @@ func writeRaw(t *testing.T, conn net.Conn, request *http.Request, framing string
 	}
 }
 
-// requireNothingStored checks that the cut insert left nothing, neither rows
-// nor a used token, by repeating it whole.
+// requireNothingStored checks that the cut insert stored neither rows nor its
+// deduplication token: it sends the complete insert and expects all n rows.
 func requireNothingStored(t *testing.T, address string, whole *http.Request, n int) {
 	t.Helper()
 	if got := sql(t, address, "SELECT count() FROM t"); got != "0" {
@@ -72,18 +74,18 @@ func requireNothingStored(t *testing.T, address string, whole *http.Request, n i
 	}
 	send(t, whole).Body.Close()
 	if got := sql(t, address, "SELECT count() FROM t"); got != fmt.Sprint(n) {
-		t.Errorf("%s of %d rows after the repetition", got, n)
+		t.Errorf("%s rows after the complete insert, want %d", got, n)
 	}
 }
 
-func TestBodyCutBehind300Of1000RowsStoresNothing(t *testing.T) {
+func TestBodyCutAfter300Of1000RowsStoresNothing(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	insert := cutTable(t, address, nil)
 	whole := rows(1000)
 	status := sendRaw(t, insert(nil), fmt.Sprintf("Content-Length: %d", len(whole)), rows(300))
 	if !strings.Contains(status, " 500 ") {
-		t.Errorf("answer: %q", status)
+		t.Errorf("status line %q, want 500", status)
 	}
 	requireNothingStored(t, address, insert(bytes.NewReader(whole)), 1000)
 }
@@ -91,7 +93,7 @@ func TestBodyCutBehind300Of1000RowsStoresNothing(t *testing.T) {
 func TestBodyCutInsideChunkedEncodingStoresNothing(t *testing.T) {
 	t.Parallel()
 	chunk := func(b []byte) []byte { return fmt.Appendf(nil, "%x\r\n%s\r\n", len(b), b) }
-	large := rows(400_000) // 2.7 MB: the engine has the beginning when the end does not come
+	large := rows(400_000) // 2.7 MB: the engine reads the beginning before the connection is cut
 	for name, c := range map[string]struct {
 		body []byte
 		n    int
@@ -108,7 +110,7 @@ func TestBodyCutInsideChunkedEncodingStoresNothing(t *testing.T) {
 			address := enginetest.URL(t)
 			insert := cutTable(t, address, nil)
 			if status := sendRaw(t, insert(nil), "Transfer-Encoding: chunked", c.body); !strings.Contains(status, " 500 ") {
-				t.Errorf("answer: %q", status)
+				t.Errorf("status line %q, want 500", status)
 			}
 			requireNothingStored(t, address, insert(bytes.NewReader(rows(c.n))), c.n)
 		})
@@ -128,25 +130,25 @@ func TestCompressedBodyCutAnywhereStoresNothing(t *testing.T) {
 		edges = append(edges, len(packed))
 	}
 	for name, end := range map[string]int{
-		"between frames":            edges[0],
-		"behind a frame's head":     edges[0] + 25,
-		"inside a frame's head":     edges[0] + 10,
-		"inside a frame":            edges[0] + 200,
-		"before the very last byte": edges[1] - 1,
+		"between frames":        edges[0],
+		"after a frame's head":  edges[0] + 25,
+		"inside a frame's head": edges[0] + 10,
+		"inside a frame":        edges[0] + 200,
+		"before the last byte":  edges[1] - 1,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := enginetest.URL(t)
 			insert := cutTable(t, address, url.Values{"decompress": {"1"}})
-			// The connection is cut: the frames end, the declared length does not.
+			// The body is shorter than its declared length.
 			status := sendRaw(t, insert(nil), fmt.Sprintf("Content-Length: %d", len(packed)), packed[:end])
 			if !strings.Contains(status, " 500 ") {
-				t.Errorf("answer: %q", status)
+				t.Errorf("status line %q, want 500", status)
 			}
-			if name != "between frames" { // the body is whole for HTTP, and its last frame is not
+			if name != "between frames" { // the body has its declared length, but its last frame is cut
 				status := sendRaw(t, insert(nil), fmt.Sprintf("Content-Length: %d", end), packed[:end])
 				if !strings.Contains(status, " 500 ") {
-					t.Errorf("answer to the shorter length: %q", status)
+					t.Errorf("status line %q for the shorter length, want 500", status)
 				}
 			}
 			requireNothingStored(t, address, insert(bytes.NewReader(packed)), 1000)
@@ -154,22 +156,22 @@ func TestCompressedBodyCutAnywhereStoresNothing(t *testing.T) {
 	}
 }
 
-func TestClientKilledInTheMiddleStoresNothing(t *testing.T) {
+func TestInsertOfAKilledClientStoresNothing(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	insert := cutTable(t, address, nil)
 	request, large := insert(nil), rows(400_000)
-	conn, err := net.Dial("tcp", request.URL.Host) // from here on, the head has 5 s to come
+	conn, err := net.Dial("tcp", request.URL.Host) // from here on, the server waits 5 s for the head
 	if err != nil {
 		t.Fatal(err)
 	}
 	writeRaw(t, conn, request, fmt.Sprintf("Content-Length: %d", len(large)), large[:2<<20])
-	open := "SELECT count() FROM system.processes WHERE query LIKE 'INSERT INTO t %' AND current_database = currentDatabase()"
-	eventually(t, "the insert is open", func() bool { return sql(t, address, open) == "1" })
-	if err := conn.(*net.TCPConn).SetLinger(0); err != nil { // a reset, as when the client is killed
+	running := "SELECT count() FROM system.processes WHERE query LIKE 'INSERT INTO t %' AND current_database = currentDatabase()"
+	eventually(t, "the insert runs", func() bool { return sql(t, address, running) == "1" })
+	if err := conn.(*net.TCPConn).SetLinger(0); err != nil { // Close sends a reset, as if the client were killed
 		t.Fatal(err)
 	}
 	conn.Close()
-	eventually(t, "the insert is gone", func() bool { return sql(t, address, open) == "0" })
+	eventually(t, "the insert has ended", func() bool { return sql(t, address, running) == "0" })
 	requireNothingStored(t, address, insert(bytes.NewReader(large)), 400_000)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/internal/folderlock"
 )
 
-func TestChildEndsWhenItsControlPipeDoes(t *testing.T) {
+func TestChildExitsWhenItsControlPipeIsClosed(t *testing.T) {
 	t.Parallel()
 	config, err := Config{DataDir: t.TempDir(), StartTimeout: 5 * time.Minute, Logger: slog.New(slog.DiscardHandler)}.withDefaults()
 	if err != nil {
@@ -29,17 +29,17 @@ func TestChildEndsWhenItsControlPipeDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.control.Close() // what the death of the parent does everywhere
+	c.control.Close() // on every system, the pipe is closed when the parent exits
 	<-c.exited
 	if c.err != nil {
-		t.Errorf("the child did not close its data: %v", c.err)
+		t.Errorf("the child exited with an error: %v", c.err)
 	}
 }
 
 func TestDamagedLibraryIsRefusedBeforeItIsLoaded(t *testing.T) {
 	t.Parallel()
 	library := filepath.Join(t.TempDir(), "libchdb.so")
-	if err := os.WriteFile(library, []byte("a library of one's own"), 0o600); err != nil {
+	if err := os.WriteFile(library, []byte("a custom library"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	digest, err := digestOf(library)
@@ -47,21 +47,21 @@ func TestDamagedLibraryIsRefusedBeforeItIsLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Verify(library, strings.ToUpper(digest)); err != nil {
-		t.Errorf("the right digest: %v", err)
+		t.Errorf("the library was refused with its right digest: %v", err)
 	}
 	if err := Verify(library, ""); err == nil {
-		t.Error("a library that is not pinned was accepted without a digest")
+		t.Error("a library that is not the pinned release was accepted without a digest")
 	}
-	if err := os.WriteFile(library, []byte("a librarz of one's own"), 0o600); err != nil {
+	if err := os.WriteFile(library, []byte("a custom librarz"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err = Start(context.Background(), Config{DataDir: t.TempDir(), Library: library, Digest: digest, Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "SHA-256") {
-		t.Errorf("a flipped byte: %v", err)
+		t.Errorf("start with a changed library: error %v, want one about SHA-256", err)
 	}
 }
 
-func TestFileThatIsNoLibraryIsAnErrorOfItsOwn(t *testing.T) {
+func TestFileThatIsNotALibraryIsNamedInTheError(t *testing.T) {
 	t.Parallel()
 	library := filepath.Join(t.TempDir(), "libchdb.so")
 	if err := os.WriteFile(library, []byte("text"), 0o600); err != nil {
@@ -77,31 +77,31 @@ func TestFileThatIsNoLibraryIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestMissingLibrarySaysWhatToDo(t *testing.T) {
+func TestErrorOfAMissingLibrarySaysHowToDownloadIt(t *testing.T) {
 	t.Parallel()
 	_, err := Locate(filepath.Join(t.TempDir(), "libchdb.so"))
 	if !errors.Is(err, ErrNoLibrary) || !strings.Contains(err.Error(), "make engine") {
 		t.Errorf("%v", err)
 	}
 	if _, err := Locate(t.TempDir()); !errors.Is(err, ErrNoLibrary) {
-		t.Errorf("a folder: %v", err)
+		t.Errorf("locate a folder: error %v, want ErrNoLibrary", err)
 	}
 }
 
-func TestPlatformWithoutAPinIsNamed(t *testing.T) {
+func TestErrorNamesAPlatformWithoutARelease(t *testing.T) {
 	t.Parallel()
 	if _, err := releaseFor("plan9", "mips"); err == nil || !strings.Contains(err.Error(), "plan9/mips") {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestStartNamesTheFieldThatIsWrong(t *testing.T) {
+func TestStartNamesTheInvalidField(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	locked := t.TempDir() // the engine waits for this folder for longer than its start may take
+	locked := t.TempDir() // the engine would wait for this folder for longer than StartTimeout
 	lock, err := folderlock.Acquire(locked, "engine.lock", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -124,14 +124,14 @@ func TestStartNamesTheFieldThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestChildThatSkippedMainStartsNoEngine(t *testing.T) {
+func TestChildThatDidNotCallMainStartsNoEngine(t *testing.T) {
 	t.Setenv(childMode, "1")
 	if _, err := Start(context.Background(), Config{DataDir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "engine.Main") {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestDataIsForItsOwnerAlone(t *testing.T) {
+func TestDataIsReadableByItsOwnerOnly(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new")
 	config := Config{DataDir: dir}
@@ -147,7 +147,7 @@ func TestDataIsForItsOwnerAlone(t *testing.T) {
 		}
 		info, err := entry.Info()
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s: %v", path, info.Mode())
+			t.Errorf("%s has mode %v, want access for its owner only", path, info.Mode())
 		}
 		return err
 	})
@@ -159,11 +159,11 @@ func TestDataIsForItsOwnerAlone(t *testing.T) {
 func TestPathsAreEscapedInTheConfiguration(t *testing.T) {
 	t.Parallel()
 	if text := serverXML(spec{DataDir: "/a&b"}, "/a<b"); strings.Contains(text, "a&b") || strings.Contains(text, "a<b") {
-		t.Error(text)
+		t.Errorf("a path is not escaped: %s", text)
 	}
 }
 
-func TestOutputIsLoggedByLineAndBounded(t *testing.T) {
+func TestOutputIsLoggedByLineAndLimited(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	l := &lines{child: &child{}, logger: slog.New(slog.NewTextHandler(&log, nil))}
@@ -178,6 +178,6 @@ func TestOutputIsLoggedByLineAndBounded(t *testing.T) {
 		}
 	}
 	if strings.Contains(log.String(), "0x01") || log.Len() > 2*maxLine || len(l.rest) > maxLine {
-		t.Errorf("%d bytes logged, %d held", log.Len(), len(l.rest))
+		t.Errorf("%d bytes logged, %d bytes buffered, or the line of a stack trace was logged", log.Len(), len(l.rest))
 	}
 }

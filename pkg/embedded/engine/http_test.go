@@ -16,7 +16,7 @@ func TestPingNeedsNoPassword(t *testing.T) {
 	t.Parallel()
 	address := enginetest.Engine(t).URL()
 	for _, path := range []string{"/ping", "/replicas_status"} {
-		a := call{method: http.MethodGet, path: path, login: url.User("")}.to(t, address)
+		a := call{method: http.MethodGet, path: path, login: url.User("")}.do(t, address)
 		if a.status != http.StatusOK || a.body != "Ok.\n" {
 			t.Errorf("%s: %d %q", path, a.status, a.body)
 		}
@@ -25,12 +25,12 @@ func TestPingNeedsNoPassword(t *testing.T) {
 
 func TestUnknownPathIsNotFound(t *testing.T) {
 	t.Parallel()
-	if a := (call{path: "/elsewhere", body: strings.NewReader("SELECT 1")}).to(t, enginetest.Engine(t).URL()); a.status != http.StatusNotFound {
+	if a := (call{path: "/elsewhere", body: strings.NewReader("SELECT 1")}).do(t, enginetest.Engine(t).URL()); a.status != http.StatusNotFound {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 
-func TestPasswordIsTakenFromEveryPlaceThatClickHouseKnows(t *testing.T) {
+func TestPasswordIsReadFromEveryPlaceThatClickHouseSupports(t *testing.T) {
 	t.Parallel()
 	address := enginetest.Engine(t).URL()
 	u, err := url.Parse(address)
@@ -55,13 +55,13 @@ func TestPasswordIsTakenFromEveryPlaceThatClickHouseKnows(t *testing.T) {
 		if c.login != nil {
 			target.User = c.login
 		}
-		if a := c.to(t, target.String()); a.status != http.StatusOK {
+		if a := c.do(t, target.String()); a.status != http.StatusOK {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
 }
 
-func TestWrongPasswordIsRefusedAndNotRepeated(t *testing.T) {
+func TestWrongPasswordIsRefusedAndNotEchoed(t *testing.T) {
 	t.Parallel()
 	address := enginetest.Engine(t).URL()
 	for name, c := range map[string]struct {
@@ -73,7 +73,7 @@ func TestWrongPasswordIsRefusedAndNotRepeated(t *testing.T) {
 		"empty":        {url.UserPassword("default", ""), http.StatusForbidden, "516"},
 		"unknown user": {url.UserPassword("root", "guess"), http.StatusForbidden, "516"},
 	} {
-		a := call{login: c.login, body: strings.NewReader("SELECT 1")}.to(t, address)
+		a := call{login: c.login, body: strings.NewReader("SELECT 1")}.do(t, address)
 		if a.status != c.status || a.header.Get("X-ClickHouse-Exception-Code") != c.code || strings.Contains(a.body, "guess") {
 			t.Errorf("%s: %d %s %s", name, a.status, a.header.Get("X-ClickHouse-Exception-Code"), a.body)
 		}
@@ -83,13 +83,13 @@ func TestWrongPasswordIsRefusedAndNotRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	bare.User = nil
-	a := call{body: strings.NewReader("SELECT 1")}.to(t, bare.String())
+	a := call{body: strings.NewReader("SELECT 1")}.do(t, bare.String())
 	if a.status != http.StatusUnauthorized || a.header.Get("WWW-Authenticate") == "" {
 		t.Errorf("without a password: %d %s", a.status, a.body)
 	}
 }
 
-func TestQueryMayStandInTheURLTheBodyOrBoth(t *testing.T) {
+func TestQueryMayBeInTheURLTheBodyOrBoth(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	for name, c := range map[string]call{
@@ -100,22 +100,22 @@ func TestQueryMayStandInTheURLTheBodyOrBoth(t *testing.T) {
 		"semicolon": {body: strings.NewReader("SELECT 1 + 1;\n")},
 		"parameter": {params: url.Values{"param_a": {"1"}}, body: strings.NewReader("SELECT {a:UInt8} + 1")},
 	} {
-		if a := c.to(t, address); a.body != "2\n" {
+		if a := c.do(t, address); a.body != "2\n" {
 			t.Errorf("%s: %d %q", name, a.status, a.body)
 		}
 	}
 }
 
-func TestGetChangesNothing(t *testing.T) {
+func TestGetRequestsAreReadOnly(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
-	a := call{method: http.MethodGet, params: url.Values{"query": {"CREATE TABLE t (a UInt8) ENGINE = Memory"}}}.to(t, address)
+	a := call{method: http.MethodGet, params: url.Values{"query": {"CREATE TABLE t (a UInt8) ENGINE = Memory"}}}.do(t, address)
 	if a.header.Get("X-ClickHouse-Exception-Code") != "164" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 
-func TestResultComesInTheFormatAskedFor(t *testing.T) {
+func TestResultHasTheRequestedFormat(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	for format, want := range map[string]string{
@@ -125,8 +125,8 @@ func TestResultComesInTheFormatAskedFor(t *testing.T) {
 		"JSONCompact":  `"data":`,
 		"Null":         "",
 	} {
-		bySettings := call{params: url.Values{"default_format": {format}}, body: strings.NewReader("SELECT number FROM numbers(2)")}.to(t, address)
-		byClause := call{params: url.Values{"default_format": {"Native"}, "client_protocol_version": {"54460"}}, body: strings.NewReader("SELECT number FROM numbers(2) FORMAT " + format)}.to(t, address)
+		bySettings := call{params: url.Values{"default_format": {format}}, body: strings.NewReader("SELECT number FROM numbers(2)")}.do(t, address)
+		byClause := call{params: url.Values{"default_format": {"Native"}, "client_protocol_version": {"54460"}}, body: strings.NewReader("SELECT number FROM numbers(2) FORMAT " + format)}.do(t, address)
 		for _, a := range []answer{bySettings, byClause} {
 			if a.status != http.StatusOK || !strings.Contains(a.body, want) || a.header.Get("X-ClickHouse-Format") != format {
 				t.Errorf("%s: %d %q %v", format, a.status, a.body, a.header)
@@ -135,9 +135,9 @@ func TestResultComesInTheFormatAskedFor(t *testing.T) {
 	}
 }
 
-func TestLargeResultInAFormatWithAHeadIsWhole(t *testing.T) {
+func TestLargeResultInAFormatWithAHeadIsComplete(t *testing.T) {
 	t.Parallel()
-	a := call{body: strings.NewReader("SELECT number FROM numbers(200000) FORMAT JSON")}.to(t, enginetest.URL(t))
+	a := call{body: strings.NewReader("SELECT number FROM numbers(200000) FORMAT JSON")}.do(t, enginetest.URL(t))
 	var result struct {
 		Rows int               `json:"rows"`
 		Data []json.RawMessage `json:"data"`
@@ -147,28 +147,28 @@ func TestLargeResultInAFormatWithAHeadIsWhole(t *testing.T) {
 	}
 }
 
-func TestResultThatIsWaitedForFailsWithAStatus(t *testing.T) {
+func TestErrorSetsTheStatusIfTheClientWaitsForTheEnd(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	for wait, status := range map[string]int{"0": http.StatusOK, "1": http.StatusInternalServerError} {
 		a := call{
 			params: url.Values{"wait_end_of_query": {wait}, "max_block_size": {"65536"}},
-			body:   strings.NewReader("SELECT throwIf(number = 3900000) FROM numbers(4000000)"), // far behind what is under way when the first piece is sent
-		}.to(t, address)
+			body:   strings.NewReader("SELECT throwIf(number = 3900000) FROM numbers(4000000)"), // long after the first block is sent
+		}.do(t, address)
 		if a.status != status || !strings.Contains(a.body, "Code: 395.") {
-			t.Errorf("wait %s: %d, %d bytes", wait, a.status, len(a.body))
+			t.Errorf("wait_end_of_query=%s: status %d, body of %d bytes", wait, a.status, len(a.body))
 		}
 		if framed := strings.Contains(a.body, "\r\n__exception__\r\n"+a.header.Get("X-ClickHouse-Exception-Tag")+"\r\n"); framed != (wait == "0") {
-			t.Errorf("wait %s: in a frame: %v", wait, framed)
+			t.Errorf("wait_end_of_query=%s: the error is in an exception frame: %v", wait, framed)
 		}
 	}
 }
 
-func TestSummaryCountsWhatHappened(t *testing.T) {
+func TestSummaryCountsWrittenRows(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	sql(t, address, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a")
-	a := call{params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}, "query_id": {"mine"}}, body: bytes.NewReader(rows(1000))}.to(t, address)
+	a := call{params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}, "query_id": {"mine"}}, body: bytes.NewReader(rows(1000))}.do(t, address)
 	var summary map[string]string
 	if err := json.Unmarshal([]byte(a.header.Get("X-ClickHouse-Summary")), &summary); err != nil {
 		t.Fatalf("%v: %v", a, err)
@@ -178,7 +178,7 @@ func TestSummaryCountsWhatHappened(t *testing.T) {
 	}
 }
 
-func TestRefusalsSayWhatToDo(t *testing.T) {
+func TestErrorsOfTheHTTPInterfaceExplainTheCause(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	for name, c := range map[string]struct {
@@ -194,38 +194,38 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		"database":      {call{params: url.Values{"database": {"no`where"}}, body: strings.NewReader("SELECT 1")}, http.StatusNotFound, "does not exist"},
 		"long query":    {call{body: strings.NewReader("SELECT 1 -- " + strings.Repeat("x", 2<<20))}, http.StatusRequestEntityTooLarge, "larger than"},
 		"empty":         {call{body: strings.NewReader(" ")}, http.StatusBadRequest, "empty"},
-		"not compress":  {call{params: url.Values{"decompress": {"1"}}, body: strings.NewReader("SELECT 1, and this is no frame")}, http.StatusInternalServerError, "damaged"},
-		"rows not rows": {call{body: strings.NewReader("INSERT INTO nowhere FORMAT TSV\n1\n")}, http.StatusNotFound, "nowhere"},
+		"no frames":     {call{params: url.Values{"decompress": {"1"}}, body: strings.NewReader("SELECT 1, and this is no frame")}, http.StatusInternalServerError, "damaged"},
+		"unknown table": {call{body: strings.NewReader("INSERT INTO nowhere FORMAT TSV\n1\n")}, http.StatusNotFound, "nowhere"},
 	} {
-		a := c.call.to(t, address)
+		a := c.call.do(t, address)
 		if a.status != c.status || !strings.Contains(a.body, c.text) || a.header.Get("X-ClickHouse-Exception-Code") == "" {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
 }
 
-func TestRefusedRowsLeaveNothingBehind(t *testing.T) {
+func TestInsertWithAnInvalidRowStoresNothing(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	sql(t, address, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a")
-	for _, n := range []int{10, 300_000} { // within the first read of the body, and far beyond
+	for _, n := range []int{10, 300_000} { // the invalid row is in the first read of the body, and far after it
 		body := append(rows(n), "not a number\n"...)
 		body = append(body, rows(n)...)
-		a := call{params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}}, body: bytes.NewReader(body)}.to(t, address)
+		a := call{params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}}, body: bytes.NewReader(body)}.do(t, address)
 		if a.header.Get("X-ClickHouse-Exception-Code") != "27" {
 			t.Errorf("%d rows: %d %s", n, a.status, a.body)
 		}
 	}
 	if n := sql(t, address, "SELECT count() FROM t"); n != "0" {
-		t.Errorf("%s rows", n)
+		t.Errorf("the table has %s rows", n)
 	}
 }
 
-func TestInsertedValuesMayBeMany(t *testing.T) {
+func TestInsertAcceptsManyValues(t *testing.T) {
 	t.Parallel()
 	address := enginetest.URL(t)
 	sql(t, address, "CREATE TABLE t (a UInt64, b String) ENGINE = MergeTree ORDER BY a")
-	for i, n := range []int{3, 20_000, 100_000} { // a short text, one read at once, one in parts
+	for i, n := range []int{3, 20_000, 100_000} { // a short text, one that a single read holds, one that needs several reads
 		var b strings.Builder
 		b.WriteString("INSERT INTO t VALUES ")
 		for k := range n {
@@ -234,6 +234,6 @@ func TestInsertedValuesMayBeMany(t *testing.T) {
 		sql(t, address, strings.TrimSuffix(b.String(), ","))
 	}
 	if n := sql(t, address, "SELECT count() FROM t"); n != "120003" {
-		t.Errorf("%s rows", n)
+		t.Errorf("the table has %s rows", n)
 	}
 }

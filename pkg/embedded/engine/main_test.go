@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// patience is how long a test waits for what has to happen.
+	// patience limits how long a test waits for an expected result.
 	patience = 60 * time.Second
-	// startPatience is how long for an engine, which reads its library of half
-	// a gigabyte first.
+	// startPatience limits the start of an engine, which first reads its library
+	// of half a gigabyte.
 	startPatience = 5 * time.Minute
 )
 
 func TestMain(m *testing.M) {
 	engine.Main()
 	if dir := os.Getenv(orphanFolder); dir != "" {
-		raiseOrphan(dir)
+		runParent(dir)
 	}
 	enginetest.Main(m)
 }
 
-// dial opens clickhouse-go on an address.
+// dial returns a client of clickhouse-go for an address.
 func dial(t testing.TB, address string, adjust ...func(*clickhouse.Options)) clickhouse.Conn {
 	t.Helper()
 	options, err := clickhouse.ParseDSN(address)
@@ -60,7 +60,7 @@ func exec(t testing.TB, conn clickhouse.Conn, sql string, args ...any) {
 	}
 }
 
-// number runs a query for one number.
+// number runs a query that returns one number.
 func number(t testing.TB, conn clickhouse.Conn, sql string) uint64 {
 	t.Helper()
 	var n uint64
@@ -70,30 +70,31 @@ func number(t testing.TB, conn clickhouse.Conn, sql string) uint64 {
 	return n
 }
 
-// eventually asks until the answer is yes.
-func eventually(t testing.TB, what string, ask func() bool) {
+// eventually waits until holds returns true. The condition is for the failure's
+// message.
+func eventually(t testing.TB, condition string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for !ask() {
+	for !holds() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("never: %s", what)
+			t.Fatalf("not true after %s: %s", patience, condition)
 		}
 	}
 }
 
-// answer is a response with its body read.
+// answer is a response whose body was read.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// call sends one request the way curl would, with `database` from the
-// address's path and the given URL parameters.
+// call is one request as curl would send it. The parameter "database" comes from
+// the path of the address.
 type call struct {
 	method string // default POST
 	params url.Values
@@ -103,7 +104,7 @@ type call struct {
 	path   string        // default /
 }
 
-func (c call) to(t testing.TB, address string) answer {
+func (c call) do(t testing.TB, address string) answer {
 	t.Helper()
 	response := send(t, c.request(t, address))
 	defer response.Body.Close()
@@ -141,8 +142,8 @@ func (c call) request(t testing.TB, address string) *http.Request {
 	return request
 }
 
-// send uses no connection twice, for the engine may close one that is idle in
-// the moment of its next use.
+// send sends a request on a new connection: the engine may close an idle
+// connection at the moment of its next use.
 func send(t testing.TB, request *http.Request) *http.Response {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -153,17 +154,17 @@ func send(t testing.TB, request *http.Request) *http.Response {
 	return response
 }
 
-// sql runs a statement and fails the test when it fails.
+// sql runs a statement and returns its result. It fails the test on an error.
 func sql(t testing.TB, address, statement string) string {
 	t.Helper()
-	a := call{body: strings.NewReader(statement)}.to(t, address)
+	a := call{body: strings.NewReader(statement)}.do(t, address)
 	if a.status != http.StatusOK {
 		t.Fatalf("%s: %d %s", statement, a.status, a.body)
 	}
 	return strings.TrimSpace(a.body)
 }
 
-// rows makes n lines of a one-column TabSeparated insert.
+// rows returns n lines of a TabSeparated insert with one column.
 func rows(n int) []byte {
 	var b bytes.Buffer
 	for i := range n {

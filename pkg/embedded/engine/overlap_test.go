@@ -28,12 +28,12 @@ func table(t *testing.T, parts ...string) (dataDir, folder string) {
 	return dataDir, folder
 }
 
-func TestOlderOfTwoPartsThatOverlapIsMovedAside(t *testing.T) {
+func TestOlderOfTwoOverlappingPartsIsDetached(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ parts, moved []string }{
 		"side by side":           {[]string{"20261121_1_5_1", "20261121_6_9_1"}, nil},
 		"one covers the other":   {[]string{"20261121_2_3_1", "20261121_1_9_2"}, nil},
-		"of two days":            {[]string{"20261120_1_5_1", "20261121_3_9_1"}, nil},
+		"different days":         {[]string{"20261120_1_5_1", "20261121_3_9_1"}, nil},
 		"left by a failed merge": {[]string{"20261121_1_5_1", "20261121_3_9_1", "20261121_3_4_1"}, []string{"20261121_1_5_1"}},
 		"newer, mutated":         {[]string{"20261121_3_9_1_12", "20261121_1_5_1"}, []string{"20261121_3_9_1_12"}},
 		"under a part that covers both": {
@@ -46,7 +46,7 @@ func TestOlderOfTwoPartsThatOverlapIsMovedAside(t *testing.T) {
 			dataDir, folder := table(t, c.parts...)
 			moved, err := detachOverlapping(dataDir)
 			if err != nil || len(moved) != len(c.moved) {
-				t.Fatalf("moved aside: %q, %v", moved, err)
+				t.Fatalf("detached %q, error %v, want %q", moved, err, c.moved)
 			}
 			for _, part := range c.moved {
 				if _, err := os.Stat(filepath.Join(folder, "detached", "broken-on-start_"+part)); err != nil {
@@ -54,32 +54,32 @@ func TestOlderOfTwoPartsThatOverlapIsMovedAside(t *testing.T) {
 				}
 			}
 			if again, err := detachOverlapping(dataDir); err != nil || len(again) != 0 {
-				t.Errorf("moved aside the next time: %q, %v", again, err)
+				t.Errorf("detached by a second call: %q, error %v", again, err)
 			}
 		})
 	}
 }
 
-func TestPartIsMovedAsideUnderAnotherNameIfItsNameIsInUse(t *testing.T) {
+func TestPartIsDetachedUnderAnotherNameIfItsNameIsInUse(t *testing.T) {
 	t.Parallel()
 	dataDir, folder := table(t, "20261121_1_5_1", "20261121_3_9_1", "detached/broken-on-start_20261121_1_5_1")
 	if moved, err := detachOverlapping(dataDir); err != nil || len(moved) != 1 {
-		t.Fatalf("moved aside: %q, %v", moved, err)
+		t.Fatalf("detached %q, error %v, want one part", moved, err)
 	}
 	entries, err := os.ReadDir(filepath.Join(folder, "detached"))
 	if err != nil || len(entries) != 2 || entries[1].Name() != "broken-on-start_20261121_1_5_1_try1" {
-		t.Errorf("beside the table: %v, %v", entries, err)
+		t.Errorf("detached parts: %v, error %v", entries, err)
 	}
 }
 
-func TestFolderWithoutDataHasNoPartsToMoveAside(t *testing.T) {
+func TestFolderWithoutDataHasNoPartsToDetach(t *testing.T) {
 	t.Parallel()
 	if moved, err := detachOverlapping(t.TempDir()); err != nil || len(moved) != 0 {
-		t.Errorf("moved aside: %q, %v", moved, err)
+		t.Errorf("detached %q, error %v, want none", moved, err)
 	}
 }
 
-func TestNoPartsOverlapAfterwardsAndOthersStay(t *testing.T) {
+func TestOnlyOverlappingPartsAreDetached(t *testing.T) {
 	t.Parallel()
 	var parts []part
 	for i := range 60 {
@@ -92,6 +92,6 @@ func TestNoPartsOverlapAfterwardsAndOthersStay(t *testing.T) {
 	moved := leftovers(append(slices.Clone(parts), alone))
 	left := slices.DeleteFunc(append(slices.Clone(parts), alone), func(p part) bool { return slices.Contains(moved, p) })
 	if older(left, nil) >= 0 || !slices.Contains(left, alone) || len(left)+len(moved) != len(parts)+1 {
-		t.Errorf("%d parts are left, %d are moved aside", len(left), len(moved))
+		t.Errorf("%d parts are left and %d detached: parts still overlap, or another part was detached", len(left), len(moved))
 	}
 }
