@@ -207,7 +207,7 @@ func TestParametersWorkInTheValuesOfAnInsert(t *testing.T) {
 	exec(t, conn, "INSERT INTO t VALUES ({a:String}, 1)", clickhouse.Named("a", "q'uote"))
 	exec(t, conn, "INSERT INTO t VALUES (?, ?)", "plain", 2)
 	if n := number(t, conn, "SELECT count() FROM t WHERE (a, b) IN (('q''uote', 1), ('plain', 2))"); n != 2 {
-		t.Errorf("%d rows", n)
+		t.Errorf("found %d rows", n)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestErrorInTheMiddleOfAResultReachesTheClient(t *testing.T) {
 			}
 			var problem *clickhouse.Exception
 			if !errors.As(err, &problem) || problem.Code != 395 || !strings.Contains(problem.Message, "in the middle") {
-				t.Errorf("%v", err)
+				t.Errorf("unexpected result: error %v", err)
 			}
 		})
 	}
@@ -278,7 +278,7 @@ func TestUnknownSettingIsRefused(t *testing.T) {
 	ctx := clickhouse.Context(context.Background(), clickhouse.WithSettings(clickhouse.Settings{"nonsense": 1}))
 	var problem *clickhouse.Exception
 	if err := conn.Exec(ctx, "SELECT 1"); !errors.As(err, &problem) || problem.Code != 115 {
-		t.Errorf("%v", err)
+		t.Errorf("unexpected result: error %v", err)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestDefinitionsChangeTables(t *testing.T) {
 	exec(t, conn, "ALTER TABLE t ADD INDEX i b TYPE text(tokenizer = 'splitByNonAlpha')")
 	exec(t, conn, "RENAME TABLE t TO u")
 	if n := number(t, conn, "SELECT count() FROM u WHERE hasToken(b, '7')"); n != 1 {
-		t.Errorf("%d rows", n)
+		t.Errorf("found %d rows", n)
 	}
 	if n := number(t, conn, "SELECT count() FROM v"); n != 10 {
 		t.Errorf("%d rows in the view, want 10", n)
@@ -349,7 +349,7 @@ func TestConcurrentStatementsDoNotMix(t *testing.T) {
 				err := conn.QueryRow(ctx, "SELECT {w:UInt64}, count(), toUInt64(getSetting('max_result_rows')) FROM numbers({n:UInt64})",
 					clickhouse.Named("w", worker), clickhouse.Named("n", worker*1000+i)).Scan(&w, &n, &setting)
 				if err != nil || w != worker || n != worker*1000+i || setting != 100_000+worker {
-					t.Errorf("worker %d: %d, %d, %d, %v", worker, w, n, setting, err)
+					t.Errorf("worker %d: got worker %d, count %d, setting %d, error %v", worker, w, n, setting, err)
 				}
 				if err := conn.Exec(ctx, "INSERT INTO t SELECT {w:UInt64}, number FROM numbers(10)", clickhouse.Named("w", worker)); err != nil {
 					t.Error(err)
@@ -387,7 +387,7 @@ func TestCancelledContextEndsTheQueryInTheEngine(t *testing.T) {
 		eventually(t, "the query runs", func() bool { return number(t, conn, running) == 1 })
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", slow, err)
+			t.Errorf("%s: unexpected result: error %v", slow, err)
 		}
 		eventually(t, "the query has ended", func() bool { return number(t, conn, running) == 0 })
 	}
@@ -404,7 +404,7 @@ func TestDeadlinesApplyToQueriesAndInserts(t *testing.T) {
 	} {
 		var problem *clickhouse.Exception
 		if err := conn.Exec(ctx, slow); !errors.As(err, &problem) || problem.Code != 159 {
-			t.Errorf("%s: %v", slow, err)
+			t.Errorf("%s: unexpected result: error %v", slow, err)
 		}
 	}
 }

@@ -194,7 +194,7 @@ func TestStoppedEngineKeepsItsData(t *testing.T) {
 	}
 	second := start(t, engine.Config{DataDir: dir})
 	if n := number(t, dial(t, second.URL()), "SELECT count() FROM t"); n != 1000 {
-		t.Errorf("%d rows", n)
+		t.Errorf("found %d rows", n)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestFolderIsUsedByOneEngineOnly(t *testing.T) {
 	first := start(t, engine.Config{DataDir: dir})
 	_, err := engine.Start(context.Background(), engine.Config{DataDir: dir, LockTimeout: time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "in use by process "+strconv.Itoa(first.PID())) {
-		t.Errorf("%v", err)
+		t.Errorf("unexpected result: error %v", err)
 	}
 }
 
@@ -320,7 +320,7 @@ func TestOverloadIsRefusedAndTheEngineRecovers(t *testing.T) {
 	}
 	var problem *clickhouse.Exception
 	if err := <-refused; !errors.As(err, &problem) || problem.Code != 202 {
-		t.Errorf("%v", err)
+		t.Errorf("unexpected result: error %v", err)
 	}
 	cancel()
 	waiting.Wait()
@@ -340,7 +340,7 @@ func TestQueryThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 	} {
 		var problem *clickhouse.Exception
 		if err := conn.Exec(context.Background(), greedy); !errors.As(err, &problem) || problem.Code != 241 {
-			t.Errorf("%s: %v", greedy, err)
+			t.Errorf("%s: unexpected result: error %v", greedy, err)
 		}
 	}
 	var n uint64

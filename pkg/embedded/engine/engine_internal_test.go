@@ -73,7 +73,7 @@ func TestFileThatIsNotALibraryIsNamedInTheError(t *testing.T) {
 	}
 	_, err = Start(context.Background(), Config{DataDir: t.TempDir(), Library: library, Digest: digest, Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "load "+library) {
-		t.Errorf("%v", err)
+		t.Errorf("unexpected result: error %v", err)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestErrorOfAMissingLibrarySaysHowToDownloadIt(t *testing.T) {
 	t.Parallel()
 	_, err := Locate(filepath.Join(t.TempDir(), "libchdb.so"))
 	if !errors.Is(err, ErrNoLibrary) || !strings.Contains(err.Error(), "make engine") {
-		t.Errorf("%v", err)
+		t.Errorf("unexpected result: error %v", err)
 	}
 	if _, err := Locate(t.TempDir()); !errors.Is(err, ErrNoLibrary) {
 		t.Errorf("locate a folder: error %v, want ErrNoLibrary", err)
@@ -91,7 +91,7 @@ func TestErrorOfAMissingLibrarySaysHowToDownloadIt(t *testing.T) {
 func TestErrorNamesAPlatformWithoutARelease(t *testing.T) {
 	t.Parallel()
 	if _, err := releaseFor("plan9", "mips"); err == nil || !strings.Contains(err.Error(), "plan9/mips") {
-		t.Errorf("%v", err)
+		t.Errorf("unexpected result: error %v", err)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestStartNamesTheInvalidField(t *testing.T) {
 			config.Logger = slog.New(slog.DiscardHandler)
 		}
 		if _, err := Start(context.Background(), config); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("%s: unexpected result: error %v", want, err)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestStartNamesTheInvalidField(t *testing.T) {
 func TestChildThatDidNotCallMainStartsNoEngine(t *testing.T) {
 	t.Setenv(childMode, "1")
 	if _, err := Start(context.Background(), Config{DataDir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "engine.Main") {
-		t.Errorf("%v", err)
+		t.Errorf("unexpected result: error %v", err)
 	}
 }
 

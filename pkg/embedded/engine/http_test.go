@@ -18,7 +18,7 @@ func TestPingNeedsNoPassword(t *testing.T) {
 	for _, path := range []string{"/ping", "/replicas_status"} {
 		a := call{method: http.MethodGet, path: path, login: url.User("")}.do(t, address)
 		if a.status != http.StatusOK || a.body != "Ok.\n" {
-			t.Errorf("%s: %d %q", path, a.status, a.body)
+			t.Errorf("%s: status %d: %q", path, a.status, a.body)
 		}
 	}
 }
@@ -26,7 +26,7 @@ func TestPingNeedsNoPassword(t *testing.T) {
 func TestUnknownPathIsNotFound(t *testing.T) {
 	t.Parallel()
 	if a := (call{path: "/elsewhere", body: strings.NewReader("SELECT 1")}).do(t, enginetest.Engine(t).URL()); a.status != http.StatusNotFound {
-		t.Errorf("%d %s", a.status, a.body)
+		t.Errorf("status %d: %s", a.status, a.body)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestPasswordIsReadFromEveryPlaceThatClickHouseSupports(t *testing.T) {
 			target.User = c.login
 		}
 		if a := c.do(t, target.String()); a.status != http.StatusOK {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
+			t.Errorf("%s: status %d: %s", name, a.status, a.body)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestWrongPasswordIsRefusedAndNotEchoed(t *testing.T) {
 	} {
 		a := call{login: c.login, body: strings.NewReader("SELECT 1")}.do(t, address)
 		if a.status != c.status || a.header.Get("X-ClickHouse-Exception-Code") != c.code || strings.Contains(a.body, "guess") {
-			t.Errorf("%s: %d %s %s", name, a.status, a.header.Get("X-ClickHouse-Exception-Code"), a.body)
+			t.Errorf("%s: status %d, code %s: %s", name, a.status, a.header.Get("X-ClickHouse-Exception-Code"), a.body)
 		}
 	}
 	bare, err := url.Parse(address)
@@ -85,7 +85,7 @@ func TestWrongPasswordIsRefusedAndNotEchoed(t *testing.T) {
 	bare.User = nil
 	a := call{body: strings.NewReader("SELECT 1")}.do(t, bare.String())
 	if a.status != http.StatusUnauthorized || a.header.Get("WWW-Authenticate") == "" {
-		t.Errorf("without a password: %d %s", a.status, a.body)
+		t.Errorf("without a password: status %d: %s", a.status, a.body)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestQueryMayBeInTheURLTheBodyOrBoth(t *testing.T) {
 		"parameter": {params: url.Values{"param_a": {"1"}}, body: strings.NewReader("SELECT {a:UInt8} + 1")},
 	} {
 		if a := c.do(t, address); a.body != "2\n" {
-			t.Errorf("%s: %d %q", name, a.status, a.body)
+			t.Errorf("%s: status %d: %q", name, a.status, a.body)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestGetRequestsAreReadOnly(t *testing.T) {
 	address := enginetest.URL(t)
 	a := call{method: http.MethodGet, params: url.Values{"query": {"CREATE TABLE t (a UInt8) ENGINE = Memory"}}}.do(t, address)
 	if a.header.Get("X-ClickHouse-Exception-Code") != "164" {
-		t.Errorf("%d %s", a.status, a.body)
+		t.Errorf("status %d: %s", a.status, a.body)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestResultHasTheRequestedFormat(t *testing.T) {
 		byClause := call{params: url.Values{"default_format": {"Native"}, "client_protocol_version": {"54460"}}, body: strings.NewReader("SELECT number FROM numbers(2) FORMAT " + format)}.do(t, address)
 		for _, a := range []answer{bySettings, byClause} {
 			if a.status != http.StatusOK || !strings.Contains(a.body, want) || a.header.Get("X-ClickHouse-Format") != format {
-				t.Errorf("%s: %d %q %v", format, a.status, a.body, a.header)
+				t.Errorf("%s: status %d, body %q, header %v", format, a.status, a.body, a.header)
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func TestLargeResultInAFormatWithAHeadIsComplete(t *testing.T) {
 		Data []json.RawMessage `json:"data"`
 	}
 	if err := json.Unmarshal([]byte(a.body), &result); err != nil || result.Rows != 200_000 || len(result.Data) != 200_000 {
-		t.Errorf("%d rows, %d in data, %v", result.Rows, len(result.Data), err)
+		t.Errorf("rows is %d and data has %d rows, error %v", result.Rows, len(result.Data), err)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestSummaryCountsWrittenRows(t *testing.T) {
 		t.Fatalf("%v: %v", a, err)
 	}
 	if summary["written_rows"] != "1000" || a.header.Get("X-ClickHouse-Query-Id") != "mine" {
-		t.Errorf("%v %v", summary, a.header)
+		t.Errorf("summary %v, header %v", summary, a.header)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestErrorsOfTheHTTPInterfaceExplainTheCause(t *testing.T) {
 	} {
 		a := c.call.do(t, address)
 		if a.status != c.status || !strings.Contains(a.body, c.text) || a.header.Get("X-ClickHouse-Exception-Code") == "" {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
+			t.Errorf("%s: status %d: %s", name, a.status, a.body)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestInsertWithAnInvalidRowStoresNothing(t *testing.T) {
 		body = append(body, rows(n)...)
 		a := call{params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}}, body: bytes.NewReader(body)}.do(t, address)
 		if a.header.Get("X-ClickHouse-Exception-Code") != "27" {
-			t.Errorf("%d rows: %d %s", n, a.status, a.body)
+			t.Errorf("invalid row after %d rows: status %d: %s", n, a.status, a.body)
 		}
 	}
 	if n := sql(t, address, "SELECT count() FROM t"); n != "0" {

@@ -159,7 +159,7 @@ func sql(t testing.TB, address, statement string) string {
 	t.Helper()
 	a := call{body: strings.NewReader(statement)}.do(t, address)
 	if a.status != http.StatusOK {
-		t.Fatalf("%s: %d %s", statement, a.status, a.body)
+		t.Fatalf("%s: status %d: %s", statement, a.status, a.body)
 	}
 	return strings.TrimSpace(a.body)
 }

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
-func TestEveryCallGetsADatabaseOfItsOwn(t *testing.T) {
+func TestEveryCallReturnsItsOwnDatabase(t *testing.T) {
 	t.Parallel()
 	first, second := connect(t), connect(t)
 	ctx := context.Background()

@@ -37,7 +37,7 @@ func archive(t *testing.T, name, content string) string {
 	return path
 }
 
-// withNPM puts a script in npm's place.
+// withNPM replaces the npm command with a script.
 func withNPM(t *testing.T, script string) {
 	t.Helper()
 	bin := t.TempDir()
@@ -63,37 +63,38 @@ func TestLibraryIsUnpacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(to); err != nil || string(got) != "content" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("the unpacked file contains %q, error %v, want \"content\"", got, err)
 	}
 	if err := unpack(archive(t, "package/other", "x"), "package/libchdb.so", to+"2"); err == nil {
 		t.Error("an archive without the library was accepted")
 	}
 }
 
-func TestForeignArchiveIsRefusedAndLeavesNothing(t *testing.T) {
+func TestOtherArchiveIsRefusedAndLeavesNoFiles(t *testing.T) {
 	r := release(t)
 	withNPM(t, "cp "+archive(t, "package/"+r.File, "not the library")+" ./pack.tgz")
 	dir := t.TempDir()
 	err := fetch(r, dir, filepath.Join(dir, r.File))
 	if err == nil || !strings.Contains(err.Error(), "not the pinned release") {
-		t.Errorf("%v", err)
+		t.Errorf("unexpected result: error %v", err)
 	}
 	requireEmpty(t, dir)
 }
 
-func TestForeignLibraryInATrueArchiveIsRefused(t *testing.T) {
+func TestOtherLibraryInAnArchiveWithTheRightIntegrityIsRefused(t *testing.T) {
 	r := release(t)
 	path := archive(t, "package/"+r.File, "not the library")
 	r.Integrity = integrityOf(t, path)
 	withNPM(t, "cp "+path+" ./pack.tgz")
 	dir := t.TempDir()
 	if err := fetch(r, dir, filepath.Join(dir, r.File)); err == nil || !strings.Contains(err.Error(), "SHA-256") {
-		t.Errorf("%v", err)
+		t.Errorf("unexpected result: error %v", err)
 	}
 	requireEmpty(t, dir)
 }
 
-// integrityOf takes the digest from the complaint about another one.
+// integrityOf returns the integrity of an archive. It reads it from the error
+// that checkIntegrity returns for a wrong one.
 func integrityOf(t *testing.T, path string) string {
 	t.Helper()
 	_, after, _ := strings.Cut(checkIntegrity(path, "").Error(), "has integrity ")
@@ -105,11 +106,11 @@ func requireEmpty(t *testing.T, dir string) {
 	t.Helper()
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("files left in the folder: %v, error %v", left, err)
 	}
 }
 
-func TestFailuresSayWhatToDo(t *testing.T) {
+func TestDownloadErrorsNameTheAlternatives(t *testing.T) {
 	for name, prepare := range map[string]func(){
 		"no npm":     func() { t.Setenv("PATH", t.TempDir()) },
 		"npm fails":  func() { withNPM(t, "exit 1") },
@@ -118,17 +119,17 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 		prepare()
 		_, err := download(release(t), t.TempDir())
 		if err == nil || !strings.Contains(err.Error(), "LOGBOOM_CLICKHOUSE_URL") || !strings.Contains(err.Error(), "LOGBOOM_CLICKHOUSE_ENGINE") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: unexpected result: error %v", name, err)
 		}
 	}
 }
 
-func TestServerOfOnesOwnNeedsNoLibrary(t *testing.T) {
+func TestExternalClickHouseNeedsNoLibrary(t *testing.T) {
 	t.Setenv("LOGBOOM_CLICKHOUSE_URL", "http://127.0.0.1:8123")
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	var out bytes.Buffer
 	if err := run(&out); err != nil || !strings.Contains(out.String(), "not needed") {
-		t.Errorf("%s, %v", out.String(), err)
+		t.Errorf("output %q, error %v, want \"not needed\"", out.String(), err)
 	}
 }

@@ -2,7 +2,7 @@ package chdb
 
 import "testing"
 
-func TestCodeIsReadFromTheEnginesText(t *testing.T) {
+func TestCodeIsParsedFromTheEnginesError(t *testing.T) {
 	t.Parallel()
 	for text, code := range map[string]int{
 		"Code: 60. DB::Exception: Unknown table. (UNKNOWN_TABLE)\n": 60,
@@ -11,7 +11,7 @@ func TestCodeIsReadFromTheEnginesText(t *testing.T) {
 		"no code at all":                                            0,
 	} {
 		if e := parseError(text); e.Code != code {
-			t.Errorf("%q: %d, want %d", text, e.Code, code)
+			t.Errorf("%q: code %d, want %d", text, e.Code, code)
 		}
 	}
 }

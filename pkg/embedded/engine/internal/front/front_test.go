@@ -21,7 +21,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/internal/chdb"
 )
 
-func TestSlotsRefuseWhatDoesNotFitAndWhatWaitsTooLong(t *testing.T) {
+func TestSlotsRefuseTooManyStatementsAndLongWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(1, 1, time.Second)
@@ -29,29 +29,29 @@ func TestSlotsRefuseWhatDoesNotFitAndWhatWaitsTooLong(t *testing.T) {
 		if err := s.acquire(ctx); err != nil {
 			t.Fatal(err)
 		}
-		late := make(chan error)
-		go func() { late <- s.acquire(ctx) }()
+		waiting := make(chan error)
+		go func() { waiting <- s.acquire(ctx) }()
 		synctest.Wait()
 		if err := s.acquire(ctx); codeOf(err) != codeTooManyQueries {
-			t.Errorf("a third one: %v", err)
+			t.Errorf("a third statement: error %v, want too many queries", err)
 		}
-		if err := <-late; codeOf(err) != codeTooManyQueries {
-			t.Errorf("after a second: %v", err)
+		if err := <-waiting; codeOf(err) != codeTooManyQueries {
+			t.Errorf("after a wait of one second: error %v, want too many queries", err)
 		}
-		go func() { late <- s.acquire(ctx) }()
+		go func() { waiting <- s.acquire(ctx) }()
 		synctest.Wait()
 		cancel()
-		if err := <-late; !errors.Is(err, context.Canceled) {
-			t.Errorf("its client gone: %v", err)
+		if err := <-waiting; !errors.Is(err, context.Canceled) {
+			t.Errorf("after the client left: error %v, want %v", err, context.Canceled)
 		}
 		s.release()
 		if err := s.acquire(context.Background()); err != nil {
-			t.Errorf("after a release: %v", err)
+			t.Errorf("acquire after a release: %v", err)
 		}
 	})
 }
 
-func TestFramesAreReadAsTheyWereWritten(t *testing.T) {
+func TestFramesAreReadAsWritten(t *testing.T) {
 	t.Parallel()
 	data := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // more than three frames
 	for _, method := range []string{"", "LZ4", "ZSTD", "NONE"} {
@@ -64,16 +64,16 @@ func TestFramesAreReadAsTheyWereWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Contains(packed.Bytes(), []byte("plain")) {
-			t.Errorf("%q: the plain frame is not plain", method)
+			t.Errorf("%q: the plain frame is compressed", method)
 		}
 		got, err := io.ReadAll(newFrameReader(iotest.HalfReader(&packed)))
 		if err != nil || !bytes.Equal(got, append(data[:len(data):len(data)], "plain"...)) {
-			t.Errorf("%q: %d bytes, %v", method, len(got), err)
+			t.Errorf("%q: read %d bytes that differ from the written ones, error %v", method, len(got), err)
 		}
 	}
 }
 
-func TestCutFrameIsNeverAnEnd(t *testing.T) {
+func TestCutFrameIsAnError(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
 	if _, err := newFrameWriter(&packed, "LZ4").Write([]byte("some rows")); err != nil {
@@ -81,7 +81,7 @@ func TestCutFrameIsNeverAnEnd(t *testing.T) {
 	}
 	for n := 1; n < packed.Len(); n++ {
 		if _, err := io.ReadAll(newFrameReader(bytes.NewReader(packed.Bytes()[:n]))); err == nil {
-			t.Errorf("%d of %d bytes are taken for the whole", n, packed.Len())
+			t.Errorf("a frame cut after %d of %d bytes was accepted", n, packed.Len())
 		}
 	}
 }
@@ -96,12 +96,12 @@ func TestDamagedFrameIsRefused(t *testing.T) {
 		damaged := bytes.Clone(packed.Bytes())
 		damaged[i] ^= 0x10
 		if _, err := io.ReadAll(newFrameReader(bytes.NewReader(damaged))); err == nil {
-			t.Errorf("a flipped bit in byte %d passes", i)
+			t.Errorf("a frame with a flipped bit in byte %d was accepted", i)
 		}
 	}
 }
 
-// frame makes a frame with a true checksum around any content.
+// frame returns a frame with any content and a valid checksum.
 func frame(method byte, content []byte, size uint32) []byte {
 	f := make([]byte, hashBytes+headBytes, hashBytes+headBytes+len(content))
 	f[hashBytes] = method
@@ -124,9 +124,9 @@ func TestFrameThatDecompressesToMoreThanItsSizeIsRefused(t *testing.T) {
 	for name, f := range map[string][]byte{
 		"zstd bomb":    frame(methodZSTD, bomb, 10),
 		"wrong size":   frame(methodNone, []byte("four"), 5),
-		"huge claim":   frame(methodLZ4, []byte("x"), 1<<31),
-		"new method":   frame(0x77, []byte("x"), 1),
-		"lz4 nonsense": frame(methodLZ4, []byte{0xff, 0xff, 0xff}, 100),
+		"huge size":    frame(methodLZ4, []byte("x"), 1<<31),
+		"other method": frame(0x77, []byte("x"), 1),
+		"invalid lz4":  frame(methodLZ4, []byte{0xff, 0xff, 0xff}, 100),
 	} {
 		if _, err := io.ReadAll(newFrameReader(bytes.NewReader(f))); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -146,7 +146,7 @@ func FuzzFrameReader(f *testing.F) {
 	})
 }
 
-func TestBodyIsBoundedCompressedAndDecompressed(t *testing.T) {
+func TestBodyIsLimitedCompressedAndDecompressed(t *testing.T) {
 	t.Parallel()
 	s := New(nil, Config{MaxBodyBytes: 1 << 20})
 	packer, err := zstd.NewWriter(nil)
@@ -161,51 +161,51 @@ func TestBodyIsBoundedCompressedAndDecompressed(t *testing.T) {
 		r := httptest.NewRequest("POST", "/", bytes.NewReader(data))
 		b := s.openBody(deadlines{httptest.NewRecorder()}, r, name == "frames")
 		if n, err := io.Copy(io.Discard, b); codeOf(err) != codeQueryTooLarge || n > 1<<20 {
-			t.Errorf("%s: %d bytes, %v", name, n, err)
+			t.Errorf("%s: read %d bytes, error %v, want at most 1 MiB and query too large", name, n, err)
 		}
 	}
 }
 
-// deadlines is a recorder that accepts deadlines, as a connection does.
+// deadlines is a response recorder that accepts deadlines, as a connection does.
 type deadlines struct{ *httptest.ResponseRecorder }
 
 func (deadlines) SetReadDeadline(time.Time) error  { return nil }
 func (deadlines) SetWriteDeadline(time.Time) error { return nil }
 
-// patient is a connection that knows until when it may be written to.
-type patient struct {
+// deadlineRecorder is a connection that records its write deadline.
+type deadlineRecorder struct {
 	deadlines
 	until time.Time
 }
 
-func (p *patient) SetWriteDeadline(t time.Time) error {
+func (p *deadlineRecorder) SetWriteDeadline(t time.Time) error {
 	p.until = t
 	return nil
 }
 
-func TestAnswerHasItsTimeHoweverLongItsStatementTook(t *testing.T) {
+func TestResponseHasItsFullTimeAfterALongStatement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for name, answer := range map[string]func(*reply) error{
 			"no rows": (*reply).end,
 			"error":   func(out *reply) error { out.fail(io.EOF); return nil },
-			"error behind rows": func(out *reply) error {
+			"error after rows": func(out *reply) error {
 				out.begin()
 				out.fail(io.EOF)
 				return nil
 			},
 		} {
-			w := &patient{deadlines: deadlines{httptest.NewRecorder()}}
+			w := &deadlineRecorder{deadlines: deadlines{httptest.NewRecorder()}}
 			out := &reply{w: w, req: &request{}}
 			time.Sleep(2 * writeTimeout)
 			if err := answer(out); err != nil || w.until.Before(time.Now().Add(writeTimeout)) {
-				t.Errorf("%s: %s of %s are left, %v", name, time.Until(w.until), writeTimeout, err)
+				t.Errorf("%s: %s of %s are left for the response, error %v", name, time.Until(w.until), writeTimeout, err)
 			}
 		}
 	})
 }
 
-func TestPreambleQuotesWhatComesFromOutside(t *testing.T) {
+func TestPreambleQuotesValuesOfTheRequest(t *testing.T) {
 	t.Parallel()
 	query := url.Values{"database": {"a`b"}, "x": {`'; DROP TABLE t; --\`}, "log_comment": {"mine"}}
 	req, err := parse(httptest.NewRequest("POST", "/", nil), query)
@@ -231,7 +231,7 @@ func TestEveryErrorHasACode(t *testing.T) {
 		{io.ErrClosedPipe, 1002, "Code: 1002. DB::Exception: io: read/write on closed pipe. (UNKNOWN_EXCEPTION)"},
 	} {
 		if code, text := codeOf(c.err), textOf(c.err); code != c.code || text != c.text {
-			t.Errorf("%v: %d %s", c.err, code, text)
+			t.Errorf("%v: code %d and text %q, want %d and %q", c.err, code, text, c.code, c.text)
 		}
 	}
 }
@@ -240,6 +240,6 @@ func TestErrorOfACutBodySaysThatNothingWasStored(t *testing.T) {
 	t.Parallel()
 	b := &body{decoded: iotest.ErrReader(io.ErrUnexpectedEOF), left: 1, limit: 1}
 	if _, err := b.Read(make([]byte, 1)); codeOf(err) != codeCannotReadAllData || !strings.Contains(err.Error(), "nothing of it was stored") {
-		t.Errorf("%v", err)
+		t.Errorf("unexpected result: error %v", err)
 	}
 }

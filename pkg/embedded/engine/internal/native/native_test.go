@@ -13,10 +13,11 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/internal/native"
 )
 
-// revision is one that has both the block header and the column's byte.
+// revision is a protocol revision with both the block header and the extra byte
+// of each column.
 const revision = 54460
 
-// block makes a block of the given number of rows at revision 0.
+// block encodes a block with that many rows at revision 0.
 func block(t testing.TB, rows int) []byte {
 	t.Helper()
 	b := proto.NewBlock()
@@ -41,7 +42,7 @@ func block(t testing.TB, rows int) []byte {
 	return buffer.Buf
 }
 
-// header is how the engine writes a block without rows: names and types alone.
+// header encodes a block without rows as the engine does: only names and types.
 func header(b *proto.Block) []byte {
 	var buffer chproto.Buffer
 	buffer.PutUVarInt(uint64(len(b.Columns)))
@@ -53,7 +54,7 @@ func header(b *proto.Block) []byte {
 	return buffer.Buf
 }
 
-func TestBlocksReadTheSameAtTheNewRevision(t *testing.T) {
+func TestBlocksHaveTheSameContentAtTheNewRevision(t *testing.T) {
 	t.Parallel()
 	src := append(block(t, 3), block(t, 100)...)
 	got, err := native.Append([]byte("before"), src, revision)
@@ -62,7 +63,7 @@ func TestBlocksReadTheSameAtTheNewRevision(t *testing.T) {
 	}
 	got, ok := bytes.CutPrefix(got, []byte("before"))
 	if !ok {
-		t.Fatal("what was there is gone")
+		t.Fatal("Append changed the bytes that dst already had")
 	}
 	reader, original := chproto.NewReader(bytes.NewReader(got)), chproto.NewReader(bytes.NewReader(src))
 	for _, rows := range []int{3, 100} {
@@ -74,7 +75,7 @@ func TestBlocksReadTheSameAtTheNewRevision(t *testing.T) {
 			t.Fatal(err)
 		}
 		if have.Rows() != rows || !reflect.DeepEqual(have.ColumnsNames(), want.ColumnsNames()) {
-			t.Fatalf("%d rows of %v", have.Rows(), have.ColumnsNames())
+			t.Fatalf("%d rows with columns %v, want %d with %v", have.Rows(), have.ColumnsNames(), rows, want.ColumnsNames())
 		}
 		for c := range want.Columns {
 			for row := range rows {
@@ -98,14 +99,14 @@ func TestBlockWithoutRowsKeepsItsColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(b.Columns) != 6 || b.Rows() != 0 {
-		t.Errorf("%d columns, %d rows", len(b.Columns), b.Rows())
+		t.Errorf("%d columns and %d rows, want 6 and none", len(b.Columns), b.Rows())
 	}
 	if _, err := reader.ReadByte(); err == nil {
-		t.Error("something follows the block")
+		t.Error("there are bytes after the block")
 	}
 }
 
-func TestRevisionZeroIsPassedThrough(t *testing.T) {
+func TestBlocksAreUnchangedAtRevisionZero(t *testing.T) {
 	t.Parallel()
 	src := []byte("anything")
 	if got, err := native.Append(nil, src, 0); err != nil || !bytes.Equal(got, src) {

@@ -6,7 +6,7 @@ import (
 	"github.com/logboom/logboom/pkg/embedded/engine/internal/statement"
 )
 
-func TestInsertIsSplitWhereItsRowsBegin(t *testing.T) {
+func TestInsertIsSplitBeforeItsRows(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, head, format, data string }{
 		{"INSERT INTO t FORMAT Native\n\x01\x02", "INSERT INTO t ", "Native", "\x01\x02"},
@@ -21,7 +21,7 @@ func TestInsertIsSplitWhereItsRowsBegin(t *testing.T) {
 	} {
 		insert, ok := statement.ParseInsert(c.text)
 		if !ok {
-			t.Errorf("%q: not recognised", c.text)
+			t.Errorf("%q: not recognized as an insert", c.text)
 			continue
 		}
 		if insert.Head != c.head || insert.Format != c.format || c.text[insert.Data:] != c.data {
@@ -30,7 +30,7 @@ func TestInsertIsSplitWhereItsRowsBegin(t *testing.T) {
 	}
 }
 
-func TestStatementWithoutRowsIsNoInsert(t *testing.T) {
+func TestStatementWithoutRowsIsNotAnInsert(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "SELECT 1 FORMAT CSV", "INSERT", "INSERT INTO t", "INSERT INTO t SELECT 1",
@@ -38,12 +38,12 @@ func TestStatementWithoutRowsIsNoInsert(t *testing.T) {
 		"INSERT INTO t FORMAT", "INSERT INTO t FROM INFILE 'x' FORMAT CSV",
 	} {
 		if insert, ok := statement.ParseInsert(text); ok {
-			t.Errorf("%q: taken for an insert: %+v", text, insert)
+			t.Errorf("%q: parsed as an insert: %+v", text, insert)
 		}
 	}
 }
 
-func TestOutputFormatIsTheClauseAtTheEnd(t *testing.T) {
+func TestOutputFormatIsReadFromTheLastClause(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"SELECT 1":              "",
@@ -64,7 +64,7 @@ func TestOutputFormatIsTheClauseAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestOnlySelectsReturnRowsInPieces(t *testing.T) {
+func TestOnlySelectsReturnRows(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"SELECT 1": true, " -- x\n(select 1)": true, "WITH 1 AS a SELECT a": true,
@@ -76,7 +76,7 @@ func TestOnlySelectsReturnRowsInPieces(t *testing.T) {
 	}
 }
 
-func TestFilesBesideTheEngineAreSeen(t *testing.T) {
+func TestStatementsThatUseFilesAreDetected(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"SELECT 1 INTO OUTFILE 'x'":                    true,
