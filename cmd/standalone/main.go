@@ -81,9 +81,8 @@ func compose(ctx context.Context, p *telemetry.Process, cfg *settings) error {
 	if err != nil {
 		return err
 	}
-	writing := writer.DefaultConfig()
-	writing.Member = "standalone" // the only writer: after a crash it need not wait until its own lease expires
-	if err := writer.Start(ctx, p, writing, writer.Connections{Topology: engines.topology, Ledger: engines.ledger, Client: engines.client}); err != nil {
+	// The only writer has a fixed name: after a crash it need not wait until its own lease expires.
+	if err := writer.Start(ctx, p, "standalone", writer.Connections{Topology: engines.topology, Ledger: engines.ledger, Client: engines.client}); err != nil {
 		return err
 	}
 	if err := startNotifier(ctx, p, cfg, engines); err != nil {

@@ -33,7 +33,7 @@ func run() int {
 		if err != nil {
 			return err
 		}
-		return writer.Start(ctx, p, writer.DefaultConfig(), conn)
+		return writer.Start(ctx, p, "", conn)
 	})
 }
 

@@ -191,7 +191,7 @@ func start(ctx context.Context, p *telemetry.Process, address string) error {
 	if err != nil {
 		return err
 	}
-	writer.New(writer.DefaultConfig(), writer.Deps{Logger: p.Logger, Registry: p.Registry, Queue: topology})
+	writer.New(writer.Deps{Logger: p.Logger, Registry: p.Registry, Queue: topology})
 	notify.New(notify.Config{}, notify.Deps{Logger: p.Logger, Registry: p.Registry, Queue: topology})
 	telemetry.NewRequests("admin", p.Logger, p.Registry)
 	var settings config.Intake

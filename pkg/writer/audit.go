@@ -31,13 +31,13 @@ const (
 // and with the ledger, until ctx ends. It only reports. The writer that holds
 // the first shard audits all streams.
 func (w *Writer) audit(ctx context.Context) error {
-	if w.cfg.AuditEvery <= 0 {
+	if w.settings.auditEvery <= 0 {
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	var due time.Time
 	for {
-		if err := pause(ctx, min(w.cfg.AuditEvery, auditPoll)); err != nil {
+		if err := pause(ctx, min(w.settings.auditEvery, auditPoll)); err != nil {
 			return err
 		}
 		switch {
@@ -45,7 +45,7 @@ func (w *Writer) audit(ctx context.Context) error {
 			w.metrics.forgetAudit()
 			due = time.Time{} // at once when the shard comes back
 		case time.Now().After(due):
-			wait := w.cfg.AuditEvery
+			wait := w.settings.auditEvery
 			if err := w.auditOnce(ctx); err != nil {
 				wait = min(wait, auditRetry)
 				w.deps.Logger.Warn("audit failed", "err", err)

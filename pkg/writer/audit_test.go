@@ -138,7 +138,7 @@ func TestWriterOfTheFirstShardAudits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	cfg := quick()
-	cfg.AuditEvery = 50 * time.Millisecond
+	cfg.auditEvery = 50 * time.Millisecond
 	w := b.writer(t, cfg, b.client)
 	b.run(t, w.Run)
 	eventually(t, "an audit", func() bool { return testutil.ToFloat64(w.metrics.audits.WithLabelValues("passed")) > 0 })

@@ -29,7 +29,7 @@ func TestProcessOfAWriter(t *testing.T) {
 	}
 	b := inherited(t)
 	cfg := quick()
-	cfg.Member = "killed"
+	b.member = "killed"
 	t.Error(b.writer(t, cfg, b.client).Run(t.Context()), "it was not killed")
 }
 
@@ -73,7 +73,7 @@ func TestRowsAreStoredOnceAfterAKillAtEveryFailpoint(t *testing.T) {
 				t.Fatalf("the process ended with %v: %s", err, output)
 			}
 			cfg := quick()
-			cfg.Member = "killed" // so that it need not wait until the lease expires
+			b.member = "killed" // so that it need not wait until the lease expires
 			b.run(t, b.writer(t, cfg, b.client).Run)
 			b.waitStored(t)
 			checkOnce(t, b.lines(t), 600)

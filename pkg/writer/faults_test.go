@@ -211,7 +211,7 @@ func TestOnlyTheMissingPartitionIsInserted(t *testing.T) {
 		return nil
 	}}
 	cfg := quick()
-	cfg.Batch.Rows, cfg.Batch.Age, cfg.Batch.Idle = 40, time.Hour, time.Hour // all four are one batch
+	cfg.batch.Rows, cfg.batch.Age, cfg.batch.Idle = 40, time.Hour, time.Hour // all four are one batch
 	w := b.writer(t, cfg, sink)
 	night := shifted{Queue: b.topology, noon: time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour), from: 3}
 	worker := w.shards[0].workers[0]

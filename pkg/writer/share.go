@@ -38,7 +38,7 @@ func (w *Writer) share(ctx context.Context) error {
 		names[i], shards[s.name] = s.name, s
 	}
 	lease.Share(ctx, lease.ShareConfig{
-		Leases: w.deps.Leases, Beat: w.cfg.Beat, Units: names, Logger: w.deps.Logger,
+		Leases: w.deps.Leases, Beat: w.settings.beat, Units: names, Logger: w.deps.Logger,
 		Work: func(ctx context.Context, name string) error { return w.work(ctx, shards[name]) },
 		Report: func(view lease.View, err error) {
 			if w.setTrouble("sharing", err); err == nil {

@@ -67,7 +67,7 @@ func TestWritersShareTheShardsAndStoreEveryRowOnce(t *testing.T) {
 	t.Parallel()
 	b := newBenchOf(t, 4)
 	cfg := quick()
-	cfg.Beat, cfg.Batch.Rows = DefaultConfig().Beat, 10_000
+	cfg.beat, cfg.batch.Rows = defaults().beat, 10_000
 	stop := b.flood(t)
 	first, second, third := b.writer(t, cfg, b.client), b.writer(t, cfg, b.client), b.writer(t, cfg, b.client)
 	b.run(t, first.Run)
@@ -176,7 +176,7 @@ func TestLedgerAloneKeepsTwoWritersApart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	cfg := quick()
-	cfg.Member = "twin"
+	b.member = "twin"
 	stop := b.flood(t)
 	b.run(t, b.writer(t, cfg, b.client).Run)
 	other := b.run(t, b.writer(t, cfg, b.client).Run)

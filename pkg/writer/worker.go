@@ -38,7 +38,7 @@ type source interface {
 // worker stores one stream. Its fields belong to the goroutine of run, except
 // for the last ones.
 type worker struct {
-	cfg        Config
+	settings   settings
 	deps       Deps
 	metrics    *metrics
 	failpoints failpoints
@@ -76,7 +76,7 @@ func (s *span) add(t time.Time) {
 func newWorker(w *Writer, kind record.Kind, shard int) *worker {
 	name := stream.Name(kind, shard)
 	return &worker{
-		cfg:        w.cfg,
+		settings:   w.settings,
 		deps:       w.deps,
 		metrics:    w.metrics,
 		failpoints: w.failpoints,
@@ -84,7 +84,7 @@ func newWorker(w *Writer, kind record.Kind, shard int) *worker {
 		stream:     name,
 		reader:     ledger.WriterKey(name),
 		open: func(ctx context.Context, from uint64) (source, error) {
-			consumer, err := w.deps.Queue.Consume(ctx, name, from, stream.ConsumerConfig{MaxBytes: w.cfg.FetchBytes})
+			consumer, err := w.deps.Queue.Consume(ctx, name, from, stream.ConsumerConfig{MaxBytes: w.settings.fetchBytes})
 			if err != nil {
 				return nil, err
 			}
@@ -92,7 +92,7 @@ func newWorker(w *Writer, kind record.Kind, shard int) *worker {
 		},
 		started: func() { w.setTrouble(name, nil); w.metrics.setRunning(name) },
 		dead:    map[uint64]bool{},
-		buffer:  batch.New(w.cfg.Batch),
+		buffer:  batch.New(w.settings.batch),
 		rows:    newRows(kind, name, uint8(shard)),
 		digest:  sha256.New(),
 	}
@@ -105,7 +105,7 @@ func (w *worker) run(ctx context.Context) error {
 		return err
 	}
 	w.stopping = ctx.Done()
-	late, cancel := lease.WithGrace(ctx, w.cfg.FlushTimeout, ledger.ErrFenced)
+	late, cancel := lease.WithGrace(ctx, w.settings.flushTimeout, ledger.ErrFenced)
 	defer cancel()
 	for {
 		err := w.finish(late)

@@ -226,9 +226,9 @@ func (w *world) start(run func(context.Context, *process) error) {
 
 // goodWriter runs the real writer with the fakes.
 func goodWriter(ctx context.Context, p *process) error {
-	cfg := DefaultConfig()
-	cfg.Batch.Rows = p.limits[p.id%len(p.limits)]
-	writer := New(cfg, Deps{
+	cfg := defaults()
+	cfg.batch.Rows = p.limits[p.id%len(p.limits)]
+	writer := newWriter(cfg, Deps{
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Queue: fakeQueue{p}, Ledger: fakeLedger{p}, Sink: fakeSink{p},
 	})
 	worker := writer.shards[0].workers[0]

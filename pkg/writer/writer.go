@@ -3,7 +3,6 @@ package writer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -55,53 +54,25 @@ type Sink interface {
 	BrokenParts(ctx context.Context) (uint64, error)
 }
 
-// Config is what cmd/writer and cmd/standalone choose.
-type Config struct {
-	// Batch says when a batch is flushed.
-	Batch batch.Limits
-	// FetchBytes is how much of a stream is fetched ahead of its batch.
-	FetchBytes int
-	// FlushTimeout bounds the last flush of a shard that is given up, to
-	// another writer or because the process stops. What is not flushed by then
-	// stays on the queue. Rebalancing may take this much longer.
-	FlushTimeout time.Duration
-	// Member is this writer's name among all writers. Default: a new name at
-	// each start. A writer that is certainly alone may have a fixed name: after a
-	// crash it continues at once instead of waiting until its lease has expired.
-	Member string
-	// Beat is how often a writer renews its membership and reads that of the
-	// others, at most 2 s.
-	Beat time.Duration
-	// AuditEvery is how often the stored rows are audited. 0: never.
-	AuditEvery time.Duration
+// settings are the sizes and times of a writer. Only tests use others than the
+// defaults.
+type settings struct {
+	batch        batch.Limits
+	fetchBytes   int           // how much of a stream is fetched ahead of its batch
+	flushTimeout time.Duration // for the last flush of a shard that is released; the rest stays on the queue
+	beat         time.Duration // how often a writer renews its membership and reads that of the others
+	auditEvery   time.Duration // how often the stored rows are audited; 0: never
 }
 
-// DefaultConfig is sized for two cores and a few hundred MiB.
-func DefaultConfig() Config {
-	return Config{
-		Batch:        batch.Limits{Rows: 500_000, Bytes: 32 << 20, Age: 500 * time.Millisecond, Idle: 20 * time.Millisecond},
-		FetchBytes:   8 << 20,
-		FlushTimeout: 4 * time.Second,
-		Beat:         1500 * time.Millisecond,
-		AuditEvery:   30 * time.Minute, // a loss is reported within an hour
+// defaults are sized for two cores and a few hundred MiB.
+func defaults() settings {
+	return settings{
+		batch:        batch.Limits{Rows: 500_000, Bytes: 32 << 20, Age: 500 * time.Millisecond, Idle: 20 * time.Millisecond},
+		fetchBytes:   8 << 20,
+		flushTimeout: 4 * time.Second,
+		beat:         1500 * time.Millisecond,
+		auditEvery:   30 * time.Minute, // a loss is reported within an hour
 	}
-}
-
-// Validate returns an error that names the first setting that cannot work.
-func (c Config) Validate() error {
-	switch {
-	case c.Batch.Rows < 1 || c.Batch.Bytes < 1:
-		return fmt.Errorf("setting Batch is %d rows and %d bytes, want at least 1 of each", c.Batch.Rows, c.Batch.Bytes)
-	case c.FetchBytes < 0:
-		return fmt.Errorf("setting FetchBytes is %d, want 0 or more", c.FetchBytes)
-	case c.FlushTimeout < 0:
-		return fmt.Errorf("setting FlushTimeout is %s, want 0 or more", c.FlushTimeout)
-	case c.Beat <= 0 || c.Beat > lease.MaxBeat:
-		return fmt.Errorf("setting Beat is %s, want more than 0 and at most %s", c.Beat, lease.MaxBeat)
-	case c.AuditEvery < 0:
-		return fmt.Errorf("setting AuditEvery is %s, want 0 for never, or more", c.AuditEvery)
-	}
-	return nil
 }
 
 // Deps is what the writer uses.
@@ -116,7 +87,7 @@ type Deps struct {
 
 // Writer stores the logs and events of the shards that it holds.
 type Writer struct {
-	cfg          Config
+	settings     settings
 	deps         Deps
 	metrics      *metrics
 	failpoints   failpoints
@@ -129,9 +100,11 @@ type Writer struct {
 }
 
 // New returns a writer; it starts nothing.
-func New(cfg Config, deps Deps) *Writer {
+func New(deps Deps) *Writer { return newWriter(defaults(), deps) }
+
+func newWriter(settings settings, deps Deps) *Writer {
 	w := &Writer{
-		cfg:          cfg,
+		settings:     settings,
 		deps:         deps,
 		metrics:      newMetrics(deps.Registry),
 		failpoints:   newFailpoints(),
@@ -154,19 +127,19 @@ type Connections struct {
 	Client   *clickhouse.Client
 }
 
-// Start creates the tables and adds a Writer to the process.
-func Start(ctx context.Context, p *telemetry.Process, cfg Config, conn Connections) error {
-	if err := cfg.Validate(); err != nil {
-		return fmt.Errorf("writer: %w", err)
-	}
+// Start creates the tables and adds a Writer to the process. name is its name
+// among all writers; "" means a new name at each start. A writer that is
+// certainly alone may have a fixed name: after a crash it continues at once
+// instead of waiting until its lease has expired.
+func Start(ctx context.Context, p *telemetry.Process, name string, conn Connections) error {
 	if err := conn.Client.Prepare(ctx, p.Logger); err != nil {
 		return err
 	}
-	member, err := lease.NewMember(conn.Ledger.Bucket(), leaseKeys, cfg.Member, p.Logger)
+	member, err := lease.NewMember(conn.Ledger.Bucket(), leaseKeys, name, p.Logger)
 	if err != nil {
 		return err
 	}
-	w := New(cfg, Deps{
+	w := New(Deps{
 		Logger: p.Logger, Registry: p.Registry, Queue: conn.Topology, Ledger: conn.Ledger, Leases: member, Sink: conn.Client,
 	})
 	p.Health.Add("clickhouse", conn.Client.Ping)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,6 +34,7 @@ type bench struct {
 	queue     string // the URL of NATS
 	js        jetstream.JetStream
 	publisher *stream.Publisher
+	member    string // the name of its writers; "" for a new one each
 }
 
 func newBench(t *testing.T) *bench {
@@ -107,19 +107,19 @@ func (b *bench) run(t *testing.T, part func(context.Context) error) (stop func()
 }
 
 // quick returns a configuration with small batches, so that a test has several.
-func quick() Config {
-	cfg := DefaultConfig()
-	cfg.Batch.Rows, cfg.Batch.Age, cfg.Beat = 100, 50*time.Millisecond, 100*time.Millisecond
+func quick() settings {
+	cfg := defaults()
+	cfg.batch.Rows, cfg.batch.Age, cfg.beat = 100, 50*time.Millisecond, 100*time.Millisecond
 	return cfg
 }
 
-func (b *bench) writer(t *testing.T, cfg Config, sink Sink) *Writer {
+func (b *bench) writer(t *testing.T, cfg settings, sink Sink) *Writer {
 	t.Helper()
-	leases, err := lease.NewMember(b.ledger.Bucket(), leaseKeys, cfg.Member, slog.New(slog.DiscardHandler))
+	leases, err := lease.NewMember(b.ledger.Bucket(), leaseKeys, b.member, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(cfg, Deps{
+	return newWriter(cfg, Deps{
 		Logger: testLogger(t), Registry: prometheus.NewRegistry(), Queue: b.topology, Ledger: b.ledger, Leases: leases, Sink: sink,
 	})
 }
@@ -369,7 +369,7 @@ func TestNextWriterFinishesTheIntentWithTheSameRange(t *testing.T) {
 		return errors.New("the process dies here")
 	}, count: func() error { return errors.New("the count fails") }}
 	cfg := quick()
-	cfg.FlushTimeout = time.Millisecond
+	cfg.flushTimeout = time.Millisecond
 	stop := b.run(t, b.writer(t, cfg, dying).Run)
 	b.publish(t, "before", 40)
 	wait(t, "the first insert", stored)
@@ -401,31 +401,11 @@ func TestUndecodableMessageAloneBecomesADeadLetter(t *testing.T) {
 	}
 }
 
-func TestConfigNamesTheBadSetting(t *testing.T) {
-	t.Parallel()
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Errorf("the default: %v", err)
-	}
-	for field, spoil := range map[string]func(*Config){
-		"Batch":        func(c *Config) { c.Batch.Rows = 0 },
-		"FetchBytes":   func(c *Config) { c.FetchBytes = -1 },
-		"FlushTimeout": func(c *Config) { c.FlushTimeout = -1 },
-		"Beat":         func(c *Config) { c.Beat = 3 * time.Second },
-		"AuditEvery":   func(c *Config) { c.AuditEvery = -1 },
-	} {
-		cfg := DefaultConfig()
-		spoil(&cfg)
-		if err := cfg.Validate(); err == nil || !strings.HasPrefix(err.Error(), "setting "+field+" is ") {
-			t.Errorf("%s: got %v", field, err)
-		}
-	}
-}
-
 func TestStopFlushesTheBatch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	cfg := DefaultConfig()
-	cfg.Batch.Age, cfg.Batch.Idle, cfg.FlushTimeout = time.Hour, time.Hour, patience
+	cfg := defaults()
+	cfg.batch.Age, cfg.batch.Idle, cfg.flushTimeout = time.Hour, time.Hour, patience
 	w := b.writer(t, cfg, b.client)
 	taken := make(chan struct{})
 	worker, tell := w.shards[0].workers[0], sync.OnceFunc(func() { close(taken) })
