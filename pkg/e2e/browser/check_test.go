@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// checker is the accessibility checker's script, where `make assets` puts it.
+// checker returns the accessibility checker's script, which `make assets`
+// downloads.
 var checker = sync.OnceValues(func() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -31,16 +32,17 @@ type violation struct {
 	}
 }
 
-// check runs the accessibility checker over the page as it stands, and looks
-// for what no page may have: a place wider than the window, inline style.
-func (b *tab) check(what string) {
+// check runs the accessibility checker on the current page. It also checks that
+// the page is no wider than the window and has no inline style.
+func (b *tab) check(page string) {
 	b.t.Helper()
-	b.checkPart(what, "html")
+	b.checkPart(page, "html")
 }
 
-// checkPart checks what the selector finds: a list that opens over the page
-// hides what the rest is judged by.
-func (b *tab) checkPart(what, selector string) {
+// checkPart is like check, but runs the checker only on the elements that the
+// selector matches. It is for a list that opens over the page: the checker
+// cannot judge the elements under it.
+func (b *tab) checkPart(page, selector string) {
 	b.t.Helper()
 	script, err := checker()
 	if err != nil {
@@ -53,13 +55,13 @@ func (b *tab) checkPart(what, selector string) {
 	}
 	for _, v := range list {
 		for _, node := range v.Nodes {
-			b.t.Errorf("%s, %s: %s (%s)\n%s\n%s", what, b.look.name, v.Help, v.ID, node.HTML, node.FailureSummary)
+			b.t.Errorf("%s, %s: %s (%s)\n%s\n%s", page, b.display.name, v.Help, v.ID, node.HTML, node.FailureSummary)
 		}
 	}
 	if wide := b.value(`String(document.documentElement.scrollWidth - document.documentElement.clientWidth)`); wide != "0" {
-		b.t.Errorf("%s, %s: the page is %s pixels wider than the window", what, b.look.name, wide)
+		b.t.Errorf("%s, %s: the page is %s pixels wider than the window", page, b.display.name, wide)
 	}
 	if inline := b.value(`String(document.querySelectorAll("main [style], header [style]").length)`); inline != "0" {
-		b.t.Errorf("%s: %s elements with inline style", what, inline)
+		b.t.Errorf("%s: %s elements have inline style", page, inline)
 	}
 }

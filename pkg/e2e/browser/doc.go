@@ -1,8 +1,9 @@
-// Package browser walks the pages as people do: a real browser in front of a
-// real standalone, in light, dark and phone width, with nothing to complain
-// about in its console.
+// Package browser tests the pages of a real standalone process in a real
+// browser: in light and dark colours, and at the width of a phone. A test fails
+// if the browser's console shows an error or a warning.
 //
-// It needs Chromium (Debian's chromium) and the accessibility checker that
-// `make assets` fetches by package-lock.json; without them the tests fail and
-// say so. With LOGBOOM_SCREENSHOTS=folder the walk also takes pictures.
+// The tests need Chromium (Debian's package chromium) and the accessibility
+// checker that `make assets` downloads at the version in package-lock.json. If
+// one is missing, they fail and name it. Set LOGBOOM_SCREENSHOTS to a folder to
+// keep screenshots.
 package browser

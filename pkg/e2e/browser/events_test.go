@@ -7,8 +7,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// happened are the events of an invented shop.
-const happened = `{"channel":"payments","title":"Large order paid","description":"Order 81Q-55207, 1,249.00 EUR, third order of this customer","icon":"★","notify":true,"tags":{"amount":"1249.00","country":"DE","psp":"adyen"}}
+// shopEvents are the events of an example shop.
+const shopEvents = `{"channel":"payments","title":"Large order paid","description":"Order 81Q-55207, 1,249.00 EUR, third order of this customer","icon":"★","notify":true,"tags":{"amount":"1249.00","country":"DE","psp":"adyen"}}
 {"channel":"incidents","title":"Payments error rate above 5 %","description":"11 of the last 20 calls to payments-gw timed out. The circuit is open, checkout answers 502.","icon":"⚠","notify":true,"tags":{"app":"checkout","upstream":"payments-gw"}}
 {"channel":"deploys","title":"checkout 2026.11.20-3 is live","description":"4 commits to eu-central in 1 min 12 s","icon":"⚑","tags":{"version":"2026.11.20-3","region":"eu-central"}}
 {"channel":"signups","title":"New business account","description":"Finished sign-up on the Team plan","icon":"☺","tags":{"plan":"team","seats":"12"}}
@@ -16,11 +16,10 @@ const happened = `{"channel":"payments","title":"Large order paid","description"
 {"channel":"backups","title":"Nightly backup finished","description":"postgres-main, 84.2 GB in 21 min, checked by restore","icon":"✓","tags":{"db":"postgres-main","size_gb":"84.2"}}
 `
 
-// TestFeedShowsChannelsEventsAndWhatIsNew walks the feed in every look.
-func TestFeedShowsChannelsEventsAndWhatIsNew(t *testing.T) {
+func TestFeedShowsChannelsAndAnnouncesNewEvents(t *testing.T) {
 	site := start(t)
-	token := site.stocked(t, "events", "", happened)
-	for _, l := range looks {
+	token := site.createProject(t, "events", "", shopEvents)
+	for _, l := range displays {
 		t.Run(l.name, func(t *testing.T) {
 			b := open(t, l)
 			b.signIn(b.site.email, b.site.password)
@@ -28,20 +27,20 @@ func TestFeedShowsChannelsEventsAndWhatIsNew(t *testing.T) {
 			b.await("Large order paid")
 			b.check("events")
 			if l.touch {
-				b.picture("events")
+				b.screenshot("events")
 			}
-			b.leave("open an event", script(`[...document.querySelectorAll(".ev-link")].find((one) => one.textContent.startsWith("Payments error")).click()`))
+			b.navigate("open an event", script(`[...document.querySelectorAll(".ev-link")].find((one) => one.textContent.startsWith("Payments error")).click()`))
 			b.await("Logs 5 min around it")
 			if !l.touch {
-				b.picture("events")
+				b.screenshot("events")
 			}
 			b.check("an event")
-			b.leave("close it", keys(kb.Escape))
-			b.until("it is closed", `!document.querySelector("#detail")`)
+			b.navigate("close the event", keys(kb.Escape))
+			b.until("the event is closed", `!document.querySelector("#detail")`)
 			b.site.post(t, "/v1/events/events", token, `{"channel":"deploys","title":"another one in `+l.name+`"}`)
-			b.until("what is new is told", `!document.querySelector("#fresh").hidden`)
-			if strings.Contains(b.seen(), "another one in "+l.name) {
-				t.Error("the feed moved under the reader")
+			b.until("the page announces new events", `!document.querySelector("#fresh").hidden`)
+			if strings.Contains(b.visibleText(), "another one in "+l.name) {
+				t.Error("the new event appeared before the user asked for it")
 			}
 			b.click("#fresh a", "another one in "+l.name)
 		})

@@ -24,12 +24,12 @@ import (
 	"github.com/logboom/logboom/pkg/freeport"
 )
 
-// patience bounds what a page or process may take on a busy machine; it is no
-// claim about how long it takes.
+// patience limits how long a page or process may take on a busy machine. It says
+// nothing about how long it usually takes.
 const patience = 2 * time.Minute
 
-// browserStarts is how often Chromium may end, or say nothing, before its first
-// page is there.
+// browserStarts is the number of attempts to start Chromium. An attempt fails if
+// Chromium exits or does not answer before its first page.
 const browserStarts = 3
 
 func TestMain(m *testing.M) {
@@ -46,18 +46,18 @@ func run(m *testing.M) int {
 	return code
 }
 
-// installation is a standalone with what its welcome showed, and a browser in
-// front of it. It is package-level, for TestMain that ends it and the tests
-// that use it share nothing else.
+// installation is a standalone process with the credentials that its welcome
+// text showed, and a browser. It is a package-level variable because TestMain,
+// which stops it, shares nothing else with the tests.
 type installation struct {
 	sync.Once
 	err error
 
-	pages, ingest   string // addresses, with scheme
+	pages, ingest   string // base URLs
 	email, password string
 	token, apiKey   string
 
-	engine  *engine.Engine // of standalone, so that the tests can put a past into its tables
+	engine  *engine.Engine // standalone's ClickHouse, so that the tests can insert older usage into its tables
 	command *exec.Cmd
 	folder  string
 	browser context.Context
@@ -66,7 +66,7 @@ type installation struct {
 
 var shared installation
 
-// start gives the installation, started by whoever comes first.
+// start returns the installation. The first call starts it.
 func start(t *testing.T) *installation {
 	t.Helper()
 	shared.Do(func() { shared.err = shared.start() })
@@ -99,7 +99,7 @@ func (i *installation) startStandalone() error {
 	if err != nil {
 		return err
 	}
-	ingest, err := freeport.Address() // the pages have to name it, so that it cannot be chosen as late as by port 0
+	ingest, err := freeport.Address() // not port 0: the pages show this address
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,8 @@ func (i *installation) startStandalone() error {
 	return i.readWelcome(out)
 }
 
-// readWelcome takes what a new user is shown.
+// readWelcome reads the credentials from the text that standalone prints when it
+// starts.
 func (i *installation) readWelcome(out io.Reader) error {
 	timer := time.AfterFunc(patience, func() { _ = i.command.Process.Kill() })
 	defer timer.Stop()
@@ -133,14 +134,14 @@ func (i *installation) readWelcome(out io.Reader) error {
 		if strings.Contains(scanner.Text(), "Stop with Ctrl-C") {
 			found := regexp.MustCompile(`token +(\S+)\s+API key +(\S+)\s+sign-in +(\S+) +(\S+)`).FindStringSubmatch(text.String())
 			if found == nil {
-				return fmt.Errorf("the welcome shows no token, key and sign-in:\n%s", text.String())
+				return fmt.Errorf("the welcome text has no token, API key and sign-in:\n%s", text.String())
 			}
 			i.token, i.apiKey, i.email, i.password = found[1], found[2], found[3], found[4]
 			go func() { _, _ = io.Copy(io.Discard, out) }() // ends with the process
 			return nil
 		}
 	}
-	return fmt.Errorf("standalone ended before its welcome:\n%s", text.String())
+	return fmt.Errorf("standalone exited before its welcome text:\n%s", text.String())
 }
 
 func (i *installation) startBrowser() error {
@@ -165,35 +166,36 @@ func (i *installation) startBrowser() error {
 	return fmt.Errorf("start %s: %w", path, failed)
 }
 
-// tryBrowser starts a browser with a page. A deadline of its context would end
-// the browser too, however well it had started: so a timer cancels it.
+// tryBrowser starts a browser with one page. It limits the start with a timer
+// and not with the context's deadline, which would also close a browser that has
+// started.
 func (i *installation) tryBrowser(path string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU)
 	allocator, _ := chromedp.NewExecAllocator(ctx, options...) // ends with ctx
 	browser, end := chromedp.NewContext(allocator)
-	late := time.AfterFunc(patience, cancel)
+	timer := time.AfterFunc(patience, cancel)
 	err := chromedp.Do(browser)
-	if late.Stop() && err == nil {
+	if timer.Stop() && err == nil {
 		i.browser, i.close = browser, func() { cancel(); end() }
 		return nil
 	}
 	cancel()
-	end() // waits until its process is gone
-	return cmp.Or(err, errors.New("it took too long"))
+	end() // waits until the browser's process has exited
+	return cmp.Or(err, fmt.Errorf("not started within %s", patience))
 }
 
-// stop ends the browser and the standalone, and removes what they left.
+// stop stops the browser, standalone and ClickHouse, and removes their files.
 func (i *installation) stop() error {
 	var failed error
 	if i.close != nil {
 		ctx, cancel := context.WithTimeout(i.browser, patience)
-		_ = chromedp.Cancel(ctx) // closes it and waits, or kills it: nothing is tested by how it ends
+		_ = chromedp.Cancel(ctx) // closes the browser or kills it; no test depends on which
 		cancel()
 		i.close()
 	}
 	if i.command != nil && i.command.Process != nil {
-		_ = i.command.Process.Signal(syscall.SIGTERM) // it may have ended already
+		_ = i.command.Process.Signal(syscall.SIGTERM) // it may have exited already
 		timer := time.AfterFunc(patience, func() { _ = i.command.Process.Kill() })
 		if err := i.command.Wait(); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("standalone: %w", err))

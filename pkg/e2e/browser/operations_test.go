@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// standStill ends the page's timers, so that it is not read again while it is
-// looked at. It is true once it did so before the page asked for that.
-const standStill = `document.readyState === "complete" && (() => {
+// stopTimers stops the page's timers, so that the page does not refresh during
+// the checks. It is true if it stopped them before the page was due to refresh.
+const stopTimers = `document.readyState === "complete" && (() => {
 	const chip = document.querySelector("#updated");
 	const age = Number(chip.textContent.match(/updated (\d+) s ago/)?.[1] ?? 0);
 	if (age >= Number(chip.dataset.every)) return false;
@@ -15,25 +15,23 @@ const standStill = `document.readyState === "complete" && (() => {
 	return true;
 })()`
 
-// TestOperationsTellHowItIs looks at the page of operations, as one who may and
-// as one who may not.
-func TestOperationsTellHowItIs(t *testing.T) {
+func TestOperationsPageShowsTheQueueAndTheProcess(t *testing.T) {
 	site := start(t)
 	if status := site.post(t, "/v1/logs/demo", site.token, `{"data":"a line"}`); status != http.StatusAccepted {
-		t.Fatalf("answer %d", status)
+		t.Fatalf("ingest answered %d, want 202", status)
 	}
-	for _, l := range looks {
+	for _, l := range displays {
 		t.Run(l.name, func(t *testing.T) {
 			b := open(t, l)
 			b.signIn(b.site.email, b.site.password)
-			b.leave("go by keys", keys("g", "o"))
+			b.navigate("press g o", keys("g", "o"))
 			b.await("Queue by shard")
 			b.await("LOGS_0")
-			b.until("the process is there", `fetch("/operations").then((a) => a.text()).then((text) => text.includes("<b>standalone</b>"))`)
+			b.until("the page lists the process", `fetch("/operations").then((a) => a.text()).then((text) => text.includes("<b>standalone</b>"))`)
 			b.visit("/operations")
-			b.until("the page stands still", standStill)
+			b.until("the page no longer refreshes", stopTimers)
 			b.await("standalone")
-			b.picture("operations")
+			b.screenshot("operations")
 			b.check("operations")
 		})
 	}

@@ -7,20 +7,20 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/query"
-
 	"github.com/logboom/logboom/pkg/record"
 )
 
-// module evaluates an expression over one of the pages' modules, m.
+// module evaluates an expression in the page. In the expression, m is one of the
+// page's script modules.
 func (b *tab) module(name, expression string) string {
 	b.t.Helper()
 	return b.value(fmt.Sprintf(`import(document.querySelector("script[src$='/app.js']").src.replace("app.js", %q)).then((m) => JSON.stringify(%s))`, name, expression))
 }
 
-// TestScriptColoursAQueryAsTheServerReadsIt holds the page's own cutting to the
-// parser's.
-func TestScriptColoursAQueryAsTheServerReadsIt(t *testing.T) {
-	b := open(t, looks[0])
+// TestScriptSplitsAQueryIntoTheServersTokens compares the page's tokens with
+// those of pkg/query.
+func TestScriptSplitsAQueryIntoTheServersTokens(t *testing.T) {
+	b := open(t, displays[0])
 	b.signIn(b.site.email, b.site.password)
 	for _, text := range []string{
 		`severity>=warn app:checkout "timeout"`, `-upstream:stock-api host:web*`, `NOT (a OR b) AND c`, `metadata."odd key":(x OR "y z")`, `/re(g|e)x\/p/ word`,
@@ -35,7 +35,7 @@ func TestScriptColoursAQueryAsTheServerReadsIt(t *testing.T) {
 			}
 			want = append(want, text[token.From:token.To]+"|"+kind)
 		}
-		quoted, _ := json.Marshal(text) // a string
+		quoted, _ := json.Marshal(text) // a string always encodes
 		got := b.module("tokens.js", fmt.Sprintf(`m.tokens(%s).filter((t) => t.kind).map((t) => t.text + "|" + (t.kind === "not" ? "operator" : t.kind)).join(" ")`, quoted))
 		var list string
 		if err := json.Unmarshal([]byte(got), &list); err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// step is something to do in a tab.
+// step is an action in a tab.
 type step = chromedp.Action[chromedp.Void]
 
-// script is a step that runs one in the page.
+// script returns a step that runs a script in the page.
 func script(text string) step { return chromedp.Evaluate[chromedp.Void](text) }
 
-// drag is a step that drags the mouse over what the selector finds, from one
-// share of its width to another.
+// drag returns a step that drags the mouse across the element that the selector
+// matches. from and to are fractions of its width.
 func drag(selector string, from, to float64) step {
 	where := fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().toJSON()`, selector)
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
@@ -25,15 +25,16 @@ func drag(selector string, from, to float64) step {
 		if err != nil {
 			return err
 		}
-		mouse := func(what input.DispatchMouseEventType, share float64) step {
-			return chromedp.MouseEvent(what, box.X+box.Width*share, box.Y+box.Height/2, chromedp.ButtonLeft, chromedp.ClickCount(1))
+		mouse := func(event input.DispatchMouseEventType, fraction float64) step {
+			return chromedp.MouseEvent(event, box.X+box.Width*fraction, box.Y+box.Height/2, chromedp.ButtonLeft, chromedp.ClickCount(1))
 		}
 		_, err = chromedp.Steps(mouse(chromedp.MousePressed, from), mouse(chromedp.MouseMoved, (from+to)/2), mouse(chromedp.MouseMoved, to), mouse(chromedp.MouseReleased, to))(ctx, target)
 		return err
 	})
 }
 
-// insert is a step that gives the focused field a text at once, as a paste does.
+// insert returns a step that inserts a whole text into the focused field, as
+// pasting does.
 func insert(text string) step {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, input.InsertText, input.InsertTextParams{Text: text})
@@ -41,8 +42,8 @@ func insert(text string) step {
 	})
 }
 
-// keys is a step that presses keys. They carry one time, so that what belongs
-// together does so on the slowest machine.
+// keys returns a step that presses keys. All have the same timestamp, so that the
+// page recognizes a combination of keys also on a slow machine.
 func keys(list ...string) step {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		now := input.TimeSinceEpoch(float64(time.Now().UnixMicro()) / 1e6)

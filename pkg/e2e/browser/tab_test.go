@@ -17,99 +17,100 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// looks are the ways in which every page is walked.
-var looks = []look{
+// displays are the displays on which most tests run.
+var displays = []display{
 	{"light", "light", 1440, 900, false},
 	{"dark", "dark", 1440, 900, false},
 	{"phone", "light", 390, 844, true},
 }
 
-// look is a colour scheme and a size.
-type look struct {
+// display is a display: a colour scheme and a size.
+type display struct {
 	name, scheme  string
 	width, height int64
 	touch         bool
 }
 
-// tab is one tab of a browser of its own: it shares no cookie with the others.
+// tab is a tab in its own browser context: it shares no cookies with other tabs.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
 	site *installation
-	look look
+	display display
 
-	heard chan struct{} // closed when the console has told its last
+	consoleRead chan struct{} // closed when the console's last message was read
 
-	mu         sync.Mutex
-	complaints []string // of the browser's console
+	mu            sync.Mutex
+	consoleErrors []string // errors and warnings in the browser's console
 }
 
-// last is what the console is given at the end of a test.
-const last = "that was all"
+// lastMessage is written to the console at the end of a test.
+const lastMessage = "end of the test"
 
-// open opens a tab. At its end the console must have been silent.
-func open(t *testing.T, l look) *tab {
+// open opens a tab. The test fails if the console has unexpected errors at its
+// end.
+func open(t *testing.T, l display) *tab {
 	t.Helper()
 	site := start(t)
 	ctx, cancel := chromedp.NewContext(site.browser, chromedp.WithNewBrowserContext())
-	b := &tab{t: t, ctx: ctx, site: site, look: l, heard: make(chan struct{})}
+	b := &tab{t: t, ctx: ctx, site: site, display: l, consoleRead: make(chan struct{})}
 	console := chromedp.Console(ctx)
-	listened := make(chan struct{})
+	closed := make(chan struct{})
 	go func() {
-		defer close(listened)
-		b.listen(console)
+		defer close(closed)
+		b.readConsole(console)
 	}()
 	t.Cleanup(func() {
 		if t.Failed() {
-			b.keepPicture()
+			b.saveFailure()
 		} else {
-			b.hearOut()
+			b.awaitConsole()
 		}
 		cancel()
-		<-listened
-		for _, complaint := range b.complaints {
-			t.Errorf("the browser complains: %s", complaint)
+		<-closed
+		for _, text := range b.consoleErrors {
+			t.Errorf("the browser's console shows: %s", text)
 		}
 	})
-	b.takeLook(l)
+	b.emulate(l)
 	return b
 }
 
-// listen keeps what the console complains about, until the tab is closed.
-func (b *tab) listen(console iter.Seq2[chromedp.ConsoleMessage, error]) {
+// readConsole collects the console's errors and warnings until the tab is closed.
+func (b *tab) readConsole(console iter.Seq2[chromedp.ConsoleMessage, error]) {
 	for message, err := range console {
 		switch {
 		case err != nil:
 			return
-		case message.Type == chromedp.ConsoleDebug && message.Text == last:
-			close(b.heard)
+		case message.Type == chromedp.ConsoleDebug && message.Text == lastMessage:
+			close(b.consoleRead)
 		case message.Type == chromedp.ConsoleError, message.Type == chromedp.ConsoleWarning, message.IsException():
-			b.complain(message.String() + " " + message.URL)
+			b.addConsoleError(message.String() + " " + message.URL)
 		}
 	}
 }
 
-// hearOut waits until all that the console was told has been heard. It tells in
-// order, but later than the page shows what it is about.
-func (b *tab) hearOut() {
+// awaitConsole waits until every message of the console was read. Messages arrive
+// in order, but later than the page shows their cause.
+func (b *tab) awaitConsole() {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if err := chromedp.Do(ctx, script(fmt.Sprintf("console.debug(%q)", last))); err != nil {
-		b.t.Errorf("the console's last: %v", err)
+	if err := chromedp.Do(ctx, script(fmt.Sprintf("console.debug(%q)", lastMessage))); err != nil {
+		b.t.Errorf("write the console's last message: %v", err)
 		return
 	}
 	select {
-	case <-b.heard:
+	case <-b.consoleRead:
 	case <-ctx.Done():
-		b.t.Error("the console's last was not heard")
+		b.t.Errorf("the console's last message did not arrive within %s", patience)
 	}
 }
 
-// takeLook changes the tab's colours and size.
-func (b *tab) takeLook(l look) {
+// emulate changes the tab's colours and size.
+func (b *tab) emulate(l display) {
 	b.t.Helper()
-	b.look = l
+	b.display = l
 	size := chromedp.EmulateViewport(l.width, l.height)
 	if l.touch {
 		size = chromedp.EmulateViewport(l.width, l.height, chromedp.EmulateTouch, chromedp.EmulateMobile)
@@ -117,78 +118,79 @@ func (b *tab) takeLook(l look) {
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: l.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}}
-	b.do("take the look", size, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	b.do("set colours and size", size, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, media)
 		return err
 	}))
 }
 
-func (b *tab) complain(text string) {
+func (b *tab) addConsoleError(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.complaints = append(b.complaints, text)
+	b.consoleErrors = append(b.consoleErrors, text)
 }
 
-// expected waits for a complaint that holds the text, and forgets it: a refused
-// form is shown in the console as well, a little later than in the page.
-func (b *tab) expected(part string) {
+// expectConsoleError waits for a console error that contains the text, and
+// removes it: the console reports a refused form too, shortly after the page.
+func (b *tab) expectConsoleError(part string) {
 	b.t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for !b.forget(part) {
+	for !b.removeConsoleError(part) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			b.t.Fatalf("the console tells of no %s", part)
+			b.t.Fatalf("the console did not show %s within %s", part, patience)
 		}
 	}
 }
 
-// forget takes away a complaint that holds the text, if there is one.
-func (b *tab) forget(part string) bool {
+// removeConsoleError removes a console error that contains the text, and reports
+// whether there was one.
+func (b *tab) removeConsoleError(part string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at := slices.IndexFunc(b.complaints, func(complaint string) bool { return strings.Contains(complaint, part) })
+	at := slices.IndexFunc(b.consoleErrors, func(text string) bool { return strings.Contains(text, part) })
 	if at < 0 {
 		return false
 	}
-	b.complaints = slices.Delete(b.complaints, at, at+1)
+	b.consoleErrors = slices.Delete(b.consoleErrors, at, at+1)
 	return true
 }
 
-// loaded waits until the page is there, and its scripts have run.
-func (b *tab) loaded() {
+// awaitLoad waits until the page has loaded and its scripts have run.
+func (b *tab) awaitLoad() {
 	b.t.Helper()
 	b.until("the page has loaded", `document.readyState === "complete"`)
 }
 
-// do takes steps; what says what they are for. A key pressed before the page's
-// scripts have run is heard by nobody, so it waits for them. Steps that lead to
-// another page are leave's.
-func (b *tab) do(what string, steps ...step) {
+// do runs steps. The purpose is for the failure's message. It first waits for the
+// page's scripts, which would otherwise miss a key. Use navigate for steps that
+// lead to another page.
+func (b *tab) do(purpose string, steps ...step) {
 	b.t.Helper()
-	b.loaded()
+	b.awaitLoad()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
-		b.t.Fatalf("%s: %v\n%s", what, err, b.seen())
+		b.t.Fatalf("%s: %v\n%s", purpose, err, b.visibleText())
 	}
 }
 
-// leave takes steps that lead to another page, and waits for that: the old one
-// stands there, loaded, until the new one answers.
-func (b *tab) leave(what string, steps ...step) {
+// navigate runs steps that lead to another page, and waits until that has
+// loaded. Until then the old page is shown, which has loaded too.
+func (b *tab) navigate(purpose string, steps ...step) {
 	b.t.Helper()
-	b.loaded()
+	b.awaitLoad()
 	old := b.value(`String(performance.timeOrigin)`)
-	b.do(what, steps...)
-	b.until("there is another page: "+what, fmt.Sprintf(`document.readyState === "complete" && String(performance.timeOrigin) !== %q`, old))
+	b.do(purpose, steps...)
+	b.until("another page has loaded: "+purpose, fmt.Sprintf(`document.readyState === "complete" && String(performance.timeOrigin) !== %q`, old))
 }
 
-// seen is what a person sees of the page, for messages.
-func (b *tab) seen() string {
+// visibleText returns the page's address and visible text.
+func (b *tab) visibleText() string {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body?.innerText`))
@@ -204,11 +206,12 @@ func (b *tab) visit(path string) {
 	b.do("visit "+path, chromedp.Navigate(b.site.pages+path), chromedp.WaitVisible(chromedp.CSS("main")))
 }
 
-// click clicks what leads to another page, and waits until that shows a text.
-func (b *tab) click(selector, then string) {
+// click clicks an element that leads to another page, and waits until that page
+// shows the text.
+func (b *tab) click(selector, text string) {
 	b.t.Helper()
-	b.leave("click "+selector, chromedp.Click(chromedp.CSS(selector)))
-	b.await(then)
+	b.navigate("click "+selector, chromedp.Click(chromedp.CSS(selector)))
+	b.await(text)
 }
 
 // fill types into a field.
@@ -218,18 +221,19 @@ func (b *tab) fill(selector, text string) {
 	b.do("wait for "+selector, chromedp.WaitVisible(at))
 	b.value(fmt.Sprintf(`document.querySelector(%q).value = ""`, selector))
 	b.do("fill "+selector, chromedp.SendKeys(at, text))
-	b.until(selector+" holds what was typed", fmt.Sprintf(`document.querySelector(%q).value === %q`, selector, text))
+	b.until(selector+" contains the typed text", fmt.Sprintf(`document.querySelector(%q).value === %q`, selector, text))
 }
 
-// await waits until the page shows the text, also across a change of pages.
+// await waits until the page shows the text. The page may change meanwhile.
 func (b *tab) await(text string) {
 	b.t.Helper()
 	b.until("the page shows "+text, fmt.Sprintf(`document.readyState === "complete" && document.body.innerText.includes(%q)`, text))
 }
 
-// until waits until a script is true. It asks anew each time: what waits inside
-// a page goes with the page.
-func (b *tab) until(what, script string) {
+// until waits until a script returns true. It runs the script again each time: a
+// script that waits inside a page ends when the page changes. The condition is
+// for the failure's message.
+func (b *tab) until(condition, script string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
@@ -242,24 +246,24 @@ func (b *tab) until(what, script string) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			b.t.Fatalf("waited in vain until %s\n%s", what, b.seen())
+			b.t.Fatalf("not true after %s: %s\n%s", patience, condition, b.visibleText())
 		}
 	}
 }
 
-// value evaluates a script in the page.
+// value runs a script in the page and returns its result.
 func (b *tab) value(script string) string {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	found, err := chromedp.Run(ctx, chromedp.Evaluate[string](script, chromedp.EvalAwaitPromise))
 	if err != nil {
-		b.t.Fatalf("%.100s: %v\n%s", script, err, b.seen())
+		b.t.Fatalf("%.100s: %v\n%s", script, err, b.visibleText())
 	}
 	return found
 }
 
-// signIn goes in by the form, as somebody.
+// signIn signs a user in with the form.
 func (b *tab) signIn(email, password string) {
 	b.t.Helper()
 	b.visit("/sign-in")
@@ -268,19 +272,23 @@ func (b *tab) signIn(email, password string) {
 	b.click("form[action='/sign-in'] button", "Projects")
 }
 
-// picture keeps a picture of the page where somebody asked for pictures.
-func (b *tab) picture(name string) {
+// screenshot saves a screenshot of the page if LOGBOOM_SCREENSHOTS is set.
+func (b *tab) screenshot(name string) {
 	b.t.Helper()
-	b.loaded()
-	if err := b.keep(name + "-" + b.look.name); err != nil {
+	b.awaitLoad()
+	if err := b.save(name + "-" + b.display.name); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// keepPicture keeps what a failed test saw last, if it can.
-func (b *tab) keepPicture() { _ = b.keep("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-")) }
+// saveFailure saves a screenshot of the page on which a test failed, if that is
+// possible.
+func (b *tab) saveFailure() {
+	_ = b.save("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
+}
 
-func (b *tab) keep(name string) error {
+// save saves a screenshot if LOGBOOM_SCREENSHOTS is set.
+func (b *tab) save(name string) error {
 	folder := os.Getenv("LOGBOOM_SCREENSHOTS")
 	if folder == "" {
 		return nil

@@ -10,21 +10,21 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestNewUserComesFromSignInToTheFirstLog walks what a new user walks: in, a
-// project, a token, a log, and out.
-func TestNewUserComesFromSignInToTheFirstLog(t *testing.T) {
-	for _, l := range looks {
+// TestNewUserSendsTheFirstLog signs in, creates a project and a token, sends a
+// log and signs out.
+func TestNewUserSendsTheFirstLog(t *testing.T) {
+	for _, l := range displays {
 		t.Run(l.name, func(t *testing.T) {
 			b := open(t, l)
 			name := "walk-" + l.name
 			b.visit("/")
 			b.await("Sign in")
-			b.picture("signin")
+			b.screenshot("signin")
 			b.check("sign-in")
 			b.fill("#email", b.site.email)
 			b.fill("#password", "not the password")
 			b.click("form[action='/sign-in'] button", "E-mail address or password is wrong.")
-			b.expected("401")
+			b.expectConsoleError("401")
 			b.fill("#password", b.site.password)
 			b.click("form[action='/sign-in'] button", "Projects")
 
@@ -32,17 +32,17 @@ func TestNewUserComesFromSignInToTheFirstLog(t *testing.T) {
 			b.fill("#name", "Not A Name")
 			b.until("the rules are checked while typing", `document.querySelectorAll(".rules .wrong").length === 1`)
 			b.fill("#name", name)
-			b.picture("new-project")
+			b.screenshot("new-project")
 			b.check("new project")
 			b.click("form[action='/projects'] button", "Send your first log")
 			b.await("Waiting for the first log")
-			b.leave("make a token", chromedp.Submit(chromedp.CSS("#new-token")))
+			b.navigate("create a token", chromedp.Submit(chromedp.CSS("#new-token")))
 			b.await("The token is filled in")
-			b.picture("onboarding")
+			b.screenshot("onboarding")
 			b.check("first log")
 			token := b.tokenIn("#code-s1-curl")
 			if status := b.site.post(t, "/v1/logs/"+name, token, `{"data":"hello"}`); status != http.StatusAccepted {
-				t.Fatalf("the token on the page: answer %d", status)
+				t.Fatalf("ingest answered %d to the token on the page, want 202", status)
 			}
 			b.await("The first log has arrived")
 			b.visit("/projects/" + name + "/settings/tokens")
@@ -52,7 +52,7 @@ func TestNewUserComesFromSignInToTheFirstLog(t *testing.T) {
 	}
 }
 
-// tokenIn finds the token in what the page offers to be pasted.
+// tokenIn returns the token in an example that the page shows.
 func (b *tab) tokenIn(selector string) string {
 	b.t.Helper()
 	return b.value(fmt.Sprintf(`document.querySelector(%q).textContent.match(/lgb_[0-9A-Za-z]+/)[0]`, selector))
@@ -66,10 +66,10 @@ func (b *tab) signOut() {
 	b.await("Sign in")
 }
 
-// TestTokenIsShownOnceAndRevokedByItsName makes a token, reloads, and revokes
-// it in the dialog.
+// TestTokenIsShownOnceAndRevokedByItsName creates a token, reloads the page and
+// revokes the token in the dialog.
 func TestTokenIsShownOnceAndRevokedByItsName(t *testing.T) {
-	for _, l := range looks {
+	for _, l := range displays {
 		t.Run(l.name, func(t *testing.T) {
 			b := open(t, l)
 			b.signIn(b.site.email, b.site.password)
@@ -78,51 +78,50 @@ func TestTokenIsShownOnceAndRevokedByItsName(t *testing.T) {
 			b.fill("#name", label)
 			b.click(".make button", "Copy it now: it is not shown again.")
 			token := b.value(`document.querySelector("#secret").value`)
-			b.picture("settings-tokens")
+			b.screenshot("settings-tokens")
 			b.check("tokens")
-			b.do("press Done too early", chromedp.Click(chromedp.CSS("[data-done]")))
+			b.do("press Done before the token was used", chromedp.Click(chromedp.CSS("[data-done]")))
 			if status := b.site.post(t, "/v1/logs/demo", token, `{"data":"hello"}`); status != http.StatusAccepted {
-				t.Fatalf("the new token: answer %d", status)
+				t.Fatalf("ingest answered %d to the new token, want 202", status)
 			}
 			b.await("Copy it now: it is not shown again.")
-			b.leave("reload", chromedp.Reload())
+			b.navigate("reload", chromedp.Reload())
 			b.await(label)
-			if strings.Contains(b.seen(), token) {
-				t.Error("the token is shown again")
+			if strings.Contains(b.visibleText(), token) {
+				t.Error("the token is shown a second time")
 			}
 			b.do("open the dialog", chromedp.Click(chromedp.CSS(fmt.Sprintf(`[data-dialog][data-name=%q]`, label))), chromedp.WaitVisible(chromedp.CSS("dialog[open]")))
 			b.check("revoke dialog")
 			if disabled := b.value(`String(document.querySelector("[data-confirm]").disabled)`); disabled != "true" {
-				t.Error("the token may be revoked without its name")
+				t.Error("the token can be revoked without its name")
 			}
 			b.do("type the name", chromedp.SendKeys(chromedp.CSS("#confirm-name"), label))
-			b.picture("settings-revoke")
+			b.screenshot("settings-revoke")
 			b.click("dialog[open] [data-confirm]", "The token is revoked.")
 		})
 	}
 }
 
-// TestLimitsRetentionAndUse changes what a project may send.
-func TestLimitsRetentionAndUse(t *testing.T) {
-	for _, l := range looks {
+func TestQuotasAndRetentionAreChanged(t *testing.T) {
+	for _, l := range displays {
 		t.Run(l.name, func(t *testing.T) {
 			b := open(t, l)
 			b.signIn(b.site.email, b.site.password)
 			b.visit("/projects/demo/settings/quotas")
 			b.await("Last 48 hours")
 			b.fill("#daily", "a lot")
-			b.leave("save", chromedp.Submit(chromedp.CSS("#daily")))
+			b.navigate("save", chromedp.Submit(chromedp.CSS("#daily")))
 			b.await("Must be a whole number")
-			b.expected("400")
+			b.expectConsoleError("400")
 			b.fill("#daily", "100000")
 			b.fill("#days", "30")
-			b.leave("save", chromedp.Submit(chromedp.CSS("#daily")))
+			b.navigate("save", chromedp.Submit(chromedp.CSS("#daily")))
 			b.await("The changes are saved.")
 			b.await("Records today")
 			b.fill("#days", "14")
-			b.leave("save", chromedp.Submit(chromedp.CSS("#days")))
+			b.navigate("save", chromedp.Submit(chromedp.CSS("#days")))
 			b.await("deleted after 14 days instead of 30")
-			b.expected("409")
+			b.expectConsoleError("409")
 			b.check("quotas")
 			b.visit("/projects/demo/settings")
 			b.check("general")
@@ -130,20 +129,20 @@ func TestLimitsRetentionAndUse(t *testing.T) {
 	}
 }
 
-// TestAdministratorLooksAfterAccess adds a user, whose own view is checked, and
-// an API key, and finds both in the audit log.
-func TestAdministratorLooksAfterAccess(t *testing.T) {
-	for _, l := range looks {
+// TestAdministratorManagesUsersAndKeys adds a user and an API key, finds both in
+// the audit log, and checks what the user sees.
+func TestAdministratorManagesUsersAndKeys(t *testing.T) {
+	for _, l := range displays {
 		t.Run(l.name, func(t *testing.T) {
 			b := open(t, l)
 			b.signIn(b.site.email, b.site.password)
 			email := l.name + "@example.org"
 			b.visit("/installation/users")
 			b.fill("#email", email)
-			b.fill("#password", "a password of theirs")
+			b.fill("#password", "a password for the member")
 			b.fill("#projects", "demo")
 			b.click("form[action='/installation/users'] button", "The user can sign in now.")
-			b.picture("users")
+			b.screenshot("users")
 			b.check("users")
 			b.visit("/installation/keys")
 			b.fill("#name", "nightly report "+l.name)
@@ -154,79 +153,77 @@ func TestAdministratorLooksAfterAccess(t *testing.T) {
 			b.await("added a user")
 			b.check("audit log")
 
-			theirs := open(t, l)
-			theirs.signIn(email, "a password of theirs")
-			theirs.await("demo")
-			if strings.Contains(theirs.seen(), "New project") {
-				t.Error("a member is offered to create projects")
+			member := open(t, l)
+			member.signIn(email, "a password for the member")
+			member.await("demo")
+			if strings.Contains(member.visibleText(), "New project") {
+				t.Error("the page offers a member to create projects")
 			}
-			theirs.visit("/projects/demo/settings/tokens")
-			theirs.await("A token lets a program write")
-			theirs.visit("/projects/walk-light/settings")
-			theirs.await("There is no such page")
-			theirs.expected("404")
+			member.visit("/projects/demo/settings/tokens")
+			member.await("A token lets a program write")
+			member.visit("/projects/walk-light/settings")
+			member.await("There is no such page")
+			member.expectConsoleError("404")
 
 			b.visit("/installation/users")
 			b.do("open the dialog", chromedp.Click(chromedp.CSS(fmt.Sprintf(`[data-dialog][data-name=%q]`, email))), chromedp.WaitVisible(chromedp.CSS("dialog[open]")), chromedp.SendKeys(chromedp.CSS("#confirm-name"), email))
 			b.click("dialog[open] [data-confirm]", "The user is deleted")
-			theirs.visit("/projects")
-			theirs.await("Sign in")
+			member.visit("/projects")
+			member.await("Sign in")
 		})
 	}
 }
 
-// TestProjectsPageTellsVolumeQuotaAndLosses looks at the list with projects in
-// each state.
-func TestProjectsPageTellsVolumeQuotaAndLosses(t *testing.T) {
+func TestProjectsPageShowsVolumeQuotaAndLosses(t *testing.T) {
 	site := start(t)
-	site.makePast(t)
-	b := open(t, looks[0])
+	site.createUsedProjects(t)
+	b := open(t, displays[0])
 	b.signIn(site.email, site.password)
-	for _, l := range looks {
-		b.takeLook(l)
+	for _, l := range displays {
+		b.emulate(l)
 		b.visit("/projects")
 		for _, text := range []string{"Records stored", "3,412 daily quota", "silent", "Waiting for the first record.", "84 %"} {
 			b.await(text)
 		}
-		b.picture("projects")
+		b.screenshot("projects")
 		b.check("projects")
 		b.visit("/projects/shop-checkout/settings/quotas")
 		b.await("3,412 records lost in the last 48 hours")
-		b.picture("settings-quotas-lost")
+		b.screenshot("settings-quotas-lost")
 		b.check("quotas with losses")
 	}
 }
 
-// TestThemeIsSwitchedAtOnceAndKept presses the switch in the bar.
+// TestThemeIsSwitchedAtOnceAndKept presses the theme switch at the top of the
+// page.
 func TestThemeIsSwitchedAtOnceAndKept(t *testing.T) {
-	b := open(t, looks[0])
+	b := open(t, displays[0])
 	b.signIn(b.site.email, b.site.password)
 	theme := func() string { return b.value(`document.documentElement.dataset.theme || "none"`) }
 	if chosen := theme(); chosen != "none" {
-		t.Errorf("before anything was chosen the theme is %q", chosen)
+		t.Errorf("the theme is %q before the user chose one", chosen)
 	}
 	for _, want := range []string{"dark", "light"} {
 		b.do("press the switch", chromedp.Click(chromedp.CSS("[data-theme-switch] button")))
 		b.until("the theme is "+want, fmt.Sprintf(`document.documentElement.dataset.theme === %q`, want))
-		b.until("it is kept", fmt.Sprintf(`document.cookie.includes("logboom-theme=%s")`, want)) // a script's cookie is on its way for a moment
+		b.until("the theme is kept", fmt.Sprintf(`document.cookie.includes("logboom-theme=%s")`, want)) // the browser stores a script's cookie with a short delay
 		b.visit("/projects")
 		if chosen := theme(); chosen != want {
-			t.Errorf("on the next page the theme is %q, not %s", chosen, want)
+			t.Errorf("the theme of the next page is %q, want %s", chosen, want)
 		}
 	}
 }
 
-// TestKeysLeadThroughThePages uses the keyboard alone.
-func TestKeysLeadThroughThePages(t *testing.T) {
-	b := open(t, looks[0])
+func TestPagesWorkWithTheKeyboard(t *testing.T) {
+	b := open(t, displays[0])
 	b.signIn(b.site.email, b.site.password)
 	b.visit("/projects/demo/settings")
-	b.leave("press g p", keys("g", "p"))
+	b.navigate("press g p", keys("g", "p"))
 	b.await("Records stored")
 	b.do("press /", keys("/"))
 	b.until("the focus is on the filter", `document.activeElement.name === "filter"`)
-	b.do("type letters that are keys elsewhere", keys("g", "p"))
-	b.until("the field holds them", `document.activeElement.value?.endsWith("gp")`)
+	b.do("type letters that are shortcuts outside a field", keys("g", "p"))
+	b.until("the field contains them", `document.activeElement.value?.endsWith("gp")`)
 	b.visit("/projects/demo/settings")
 	b.do("press ?", keys("?"), chromedp.WaitVisible(chromedp.CSS("#all-keys")))
 	b.await("Switch project")
@@ -237,18 +234,17 @@ func TestKeysLeadThroughThePages(t *testing.T) {
 	b.checkPart("project switcher", "#switcher")
 	b.visit("/account")
 	b.check("account")
-	b.do("switch single keys off", chromedp.Click(chromedp.CSS("input[name=keys]")))
+	b.do("turn single-key shortcuts off", chromedp.Click(chromedp.CSS("input[name=keys]")))
 	b.click("main .card-foot button", "Your choices are stored")
-	b.do("watch the keys", script(`addEventListener("keydown", (event) => { document.body.dataset.taken = event.defaultPrevented })`))
+	b.do("watch the keys", script(`addEventListener("keydown", (event) => { document.body.dataset.handled = event.defaultPrevented })`))
 	b.do("press g p", keys("g", "p"))
-	if taken := b.value(`document.body.dataset.taken`); taken != "false" {
-		t.Errorf("keys act although they are off: the last was taken: %s", taken)
+	if handled := b.value(`document.body.dataset.handled`); handled != "false" {
+		t.Errorf("the page handled a shortcut although shortcuts are off: handled is %s", handled)
 	}
 }
 
-// TestProjectIsDeletedByItsNameOnly asks for the name, without script too.
 func TestProjectIsDeletedByItsNameOnly(t *testing.T) {
-	b := open(t, looks[0])
+	b := open(t, displays[0])
 	b.signIn(b.site.email, b.site.password)
 	b.visit("/new-project")
 	b.fill("#name", "short-lived")
@@ -257,28 +253,28 @@ func TestProjectIsDeletedByItsNameOnly(t *testing.T) {
 	b.check("delete")
 	b.fill("#confirm-name", "something else")
 	b.click(".btn.danger", "Type short-lived exactly")
-	b.expected("400")
+	b.expectConsoleError("400")
 	b.fill("#confirm-name", "short-lived")
 	b.click(".btn.danger", "The project is deleted.")
 }
 
-// TestAlertsKeepTheirAddressToThemselves saves an address, which no page shows
-// again, and turns alerts off.
-func TestAlertsKeepTheirAddressToThemselves(t *testing.T) {
-	for _, l := range looks {
+// TestAlertAddressIsNeverShownAgain saves an address, checks that the page does
+// not contain it, and turns alerts off.
+func TestAlertAddressIsNeverShownAgain(t *testing.T) {
+	for _, l := range displays {
 		t.Run(l.name, func(t *testing.T) {
 			b := open(t, l)
 			b.signIn(b.site.email, b.site.password)
 			b.visit("/projects/demo/settings/alerts")
-			b.fill("#address", "https://127.0.0.1/hooks/a-secret-of-the-room-4f1c") // where no webhook may go
+			b.fill("#address", "https://127.0.0.1/hooks/a-secret-of-the-room-4f1c") // webhooks may not be sent to this host
 			b.do("choose the severity", chromedp.SetValue(chromedp.CSS("#min-severity"), "error"))
 			b.click(".btn.primary", "The alerts are saved.")
 			b.do("send a test message", chromedp.Click(chromedp.CSS("[data-test-send]")))
 			b.await("The message was not sent")
 			if strings.Contains(b.value(`document.documentElement.outerHTML`), "a-secret-of") {
-				t.Error("the page holds the address")
+				t.Error("the page contains the address")
 			}
-			b.picture("settings-alerts")
+			b.screenshot("settings-alerts")
 			b.check("alerts")
 			b.click("button[formaction]", "Alerts are off")
 		})
