@@ -17,14 +17,14 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// displays are the displays on which most tests run.
+// displays lists the displays on which most tests run.
 var displays = []display{
 	{"light", "light", 1440, 900, false},
 	{"dark", "dark", 1440, 900, false},
 	{"phone", "light", 390, 844, true},
 }
 
-// display is a display: a colour scheme and a size.
+// display is a colour scheme and the size of a screen.
 type display struct {
 	name, scheme  string
 	width, height int64
@@ -33,9 +33,9 @@ type display struct {
 
 // tab is a tab in its own browser context: it shares no cookies with other tabs.
 type tab struct {
-	t    *testing.T
-	ctx  context.Context
-	site *installation
+	t       *testing.T
+	ctx     context.Context
+	site    *installation
 	display display
 
 	consoleRead chan struct{} // closed when the console's last message was read
@@ -224,7 +224,7 @@ func (b *tab) fill(selector, text string) {
 	b.until(selector+" contains the typed text", fmt.Sprintf(`document.querySelector(%q).value === %q`, selector, text))
 }
 
-// await waits until the page shows the text. The page may change meanwhile.
+// await waits until the page shows the text, also if another page loads.
 func (b *tab) await(text string) {
 	b.t.Helper()
 	b.until("the page shows "+text, fmt.Sprintf(`document.readyState === "complete" && document.body.innerText.includes(%q)`, text))
