@@ -21,7 +21,7 @@ import (
 
 const maxReadmeWords = 900
 
-func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
+func TestEveryLinkHasATarget(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	for _, path := range documents(t) {
@@ -40,7 +40,7 @@ func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
 				continue
 			}
 			if anchor != "" && !slices.Contains(anchors(read(t, linked)), anchor) {
-				t.Errorf("%s links to %s: no such heading", path, target)
+				t.Errorf("%s links to %s, but the file has no such heading", path, target)
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func TestEveryDocumentNamedInTheTreeExists(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s names %s: %v", path, found, err)
 			} else if anchor != "" && !slices.Contains(anchors(string(document)), anchor) {
-				t.Errorf("%s names %s: no such heading", path, found)
+				t.Errorf("%s names %s, but the file has no such heading", path, found)
 			}
 		}
 		return nil
@@ -81,9 +81,10 @@ func TestEveryDocumentNamedInTheTreeExists(t *testing.T) {
 	}
 }
 
-// TestEveryNameOfTheCodeExists checks names such as `stream.Publisher` and
-// `ingest.Server.receive` in the documents for people who change the code.
-func TestEveryNameOfTheCodeExists(t *testing.T) {
+// TestEveryDeclarationNamedInTheDocumentsExists checks names such as
+// `stream.Publisher` and `ingest.Server.receive` in the documents for
+// contributors.
+func TestEveryDeclarationNamedInTheDocumentsExists(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile("`([a-z]+)((?:\\.[A-Za-z]\\w*){1,2})(?:\\(\\))?`")
 	packages, declared := declarations(t)
@@ -94,14 +95,14 @@ func TestEveryNameOfTheCodeExists(t *testing.T) {
 	for _, path := range append(decisions, "architecture.md", "performance.md", "../CONTRIBUTING.md") {
 		for _, match := range name.FindAllStringSubmatch(withoutCode(read(t, path)), -1) {
 			if packages[match[1]] && !declared[match[1]+match[2]] {
-				t.Errorf("%s names %s%s, which is not declared", path, match[1], match[2])
+				t.Errorf("%s names %s%s, which the code does not declare", path, match[1], match[2])
 			}
 		}
 	}
 }
 
-// TestEachGuideListsItsHeadings holds the first list of each guide to its
-// headings of the second level, in their order.
+// TestEachGuideListsItsHeadings compares the first list of each guide with the
+// guide's second-level headings, in order.
 func TestEachGuideListsItsHeadings(t *testing.T) {
 	t.Parallel()
 	entry := regexp.MustCompile(`^- \[(.+)\]\(#(.+)\)$`)
@@ -119,12 +120,12 @@ func TestEachGuideListsItsHeadings(t *testing.T) {
 			}
 		}
 		if len(want) == 0 || !slices.Equal(got, want) {
-			t.Errorf("%s: table of contents\n\t%s\nheadings\n\t%s", path, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+			t.Errorf("%s: the table of contents\n\t%s\ndiffers from the headings\n\t%s", path, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 		}
 	}
 }
 
-func TestTheReadmeIsShort(t *testing.T) {
+func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
 	if words := len(strings.Fields(read(t, "../README.md"))); words > maxReadmeWords {
 		t.Errorf("README.md has %d words, want at most %d", words, maxReadmeWords)
@@ -144,7 +145,7 @@ func TestEveryErrorCodeIsDocumented(t *testing.T) {
 			for _, match := range code.FindAllStringSubmatch(read(t, path), -1) {
 				found++
 				if !strings.Contains(reference, "`"+match[1]+"`") {
-					t.Errorf("api.md does not have the code %s of %s", match[1], path)
+					t.Errorf("api.md does not list the error code %s of %s", match[1], path)
 				}
 			}
 			return nil
@@ -154,15 +155,15 @@ func TestEveryErrorCodeIsDocumented(t *testing.T) {
 		}
 	}
 	if found < 20 {
-		t.Errorf("found %d codes in the source: the test does not see all of them", found)
+		t.Errorf("found only %d error codes in the source, want at least 20: the test no longer recognizes them", found)
 	}
 }
 
-// TestEverySettingIsDocumentedWithItsDefault reads the settings from the
-// source, because the commands are packages main, which no test can import.
+// TestEverySettingIsDocumentedWithItsDefault reads the settings from the source:
+// a test cannot import a command.
 func TestEverySettingIsDocumentedWithItsDefault(t *testing.T) {
 	t.Parallel()
-	rows := map[string][]string{} // by variable; the cells after it
+	rows := map[string][]string{} // by variable: the other cells of each row
 	for line := range strings.Lines(read(t, "configuration.md")) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if variable := strings.Trim(strings.TrimSpace(cells[0]), "`"); strings.HasPrefix(variable, "LOGBOOM_") {
@@ -176,21 +177,21 @@ func TestEverySettingIsDocumentedWithItsDefault(t *testing.T) {
 			return s.value == "" || strings.Contains(row, "`"+s.value+"`")
 		})
 		if !documented {
-			t.Errorf("configuration.md does not have %s with its default %q", s.variable, s.value)
+			t.Errorf("configuration.md does not list %s with its default %q", s.variable, s.value)
 		}
 	}
 	for variable := range rows {
 		if !known[variable] {
-			t.Errorf("configuration.md has %s, which is no setting", variable)
+			t.Errorf("configuration.md lists %s, but there is no such setting", variable)
 		}
 	}
 	if len(known) < 50 {
-		t.Errorf("found %d settings in the source: the test does not see all of them", len(known))
+		t.Errorf("found only %d settings in the source, want at least 50: the test no longer recognizes them", len(known))
 	}
 }
 
-// declarations are the functions, methods and types of the tree, as pkg.Func,
-// pkg.Type and pkg.Type.Method, and the names of its packages.
+// declarations returns the names of the packages in the tree, and of their
+// functions, types and methods as pkg.Func, pkg.Type and pkg.Type.Method.
 func declarations(t *testing.T) (packages, declared map[string]bool) {
 	t.Helper()
 	packages, declared = map[string]bool{}, map[string]bool{}
@@ -199,12 +200,12 @@ func declarations(t *testing.T) (packages, declared map[string]bool) {
 		if err != nil {
 			return err
 		}
-		of := file.Name.Name
-		packages[of] = true
+		pkg := file.Name.Name
+		packages[pkg] = true
 		for _, declaration := range file.Decls {
 			switch d := declaration.(type) {
 			case *ast.FuncDecl:
-				name := of + "."
+				name := pkg + "."
 				if d.Recv != nil {
 					name += receiver(d.Recv.List[0].Type) + "."
 				}
@@ -212,11 +213,11 @@ func declarations(t *testing.T) (packages, declared map[string]bool) {
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
 					if s, ok := spec.(*ast.TypeSpec); ok {
-						declared[of+"."+s.Name.Name] = true
+						declared[pkg+"."+s.Name.Name] = true
 						if i, ok := s.Type.(*ast.InterfaceType); ok {
 							for _, method := range i.Methods.List {
 								for _, n := range method.Names {
-									declared[of+"."+s.Name.Name+"."+n.Name] = true
+									declared[pkg+"."+s.Name.Name+"."+n.Name] = true
 								}
 							}
 						}
@@ -240,7 +241,7 @@ func declarations(t *testing.T) (packages, declared map[string]bool) {
 	return packages, declared
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a method's type.
 func receiver(expression ast.Expr) string {
 	switch e := expression.(type) {
 	case *ast.StarExpr:
@@ -253,15 +254,15 @@ func receiver(expression ast.Expr) string {
 	return ""
 }
 
-// TestEveryDependencyHasAReason compares the modules that the code imports with
+// TestEveryDependencyIsDocumented compares the modules that the code imports with
 // docs/dependencies.md.
-func TestEveryDependencyHasAReason(t *testing.T) {
+func TestEveryDependencyIsDocumented(t *testing.T) {
 	t.Parallel()
 	document, modules := read(t, "dependencies.md"), read(t, "../go.mod")
 	module := regexp.MustCompile(`(?m)^\s+(\S+/\S+) v\S+$`)
 	for _, match := range module.FindAllStringSubmatch(modules, -1) {
 		if !strings.Contains(document, "`"+match[1]+"`") {
-			t.Errorf("dependencies.md does not have %s", match[1])
+			t.Errorf("dependencies.md does not list %s", match[1])
 		}
 	}
 	row := regexp.MustCompile(`(?m)^\|([^|]+)\|`)
@@ -269,7 +270,7 @@ func TestEveryDependencyHasAReason(t *testing.T) {
 	for _, cell := range row.FindAllStringSubmatch(document, -1) {
 		for _, match := range name.FindAllStringSubmatch(cell[1], -1) {
 			if !strings.Contains(modules, match[1]+" ") {
-				t.Errorf("dependencies.md has %s, which go.mod does not have", match[1])
+				t.Errorf("dependencies.md lists %s, but go.mod does not require it", match[1])
 			}
 		}
 	}
@@ -322,7 +323,8 @@ func settings(t *testing.T) (found []setting) {
 	return found
 }
 
-// dashed is the flag's name of a field: BodyBytes is body-bytes, OpsURL ops-url.
+// dashed returns the name of a field's flag: body-bytes for BodyBytes and ops-url
+// for OpsURL.
 func dashed(field string) string {
 	var name strings.Builder
 	runes := []rune(field)
@@ -339,17 +341,18 @@ func guides(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob("*.md")
 	if err != nil || len(paths) == 0 {
-		t.Fatalf("guides: %v, %v", paths, err)
+		t.Fatalf("no guides found: %v", err)
 	}
 	return paths
 }
 
-// documents are the guides, the decisions and the files at the root.
+// documents returns the paths of the guides, the decisions and the documents in
+// the root folder.
 func documents(t *testing.T) []string {
 	t.Helper()
 	decisions, err := filepath.Glob("decisions/*.md")
 	if err != nil || len(decisions) == 0 {
-		t.Fatalf("decisions: %v, %v", decisions, err)
+		t.Fatalf("no decisions found: %v", err)
 	}
 	root, err := filepath.Glob("../*.md")
 	if err != nil {
@@ -369,10 +372,10 @@ func read(t *testing.T, path string) string {
 
 var fences = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
 
-// withoutCode removes code blocks, in which # and [] mean something else.
+// withoutCode removes code blocks, in which # and [] have other meanings.
 func withoutCode(text string) string { return fences.ReplaceAllString(text, "") }
 
-// anchors are the anchors of a document's headings, as GitHub makes them.
+// anchors returns the anchors that GitHub gives to a document's headings.
 func anchors(text string) (names []string) {
 	seen := map[string]int{}
 	for line := range strings.Lines(withoutCode(text)) {
@@ -391,7 +394,8 @@ func anchors(text string) (names []string) {
 	return names
 }
 
-// anchor lowers a heading, drops punctuation and joins words with dashes.
+// anchor returns the anchor of a heading: lower case, without punctuation, with
+// dashes between words.
 func anchor(heading string) string {
 	var name strings.Builder
 	for _, r := range strings.ToLower(heading) {

@@ -14,7 +14,7 @@ import (
 	"github.com/logboom/logboom/pkg/telemetry"
 )
 
-func TestDiskRefusesFrom85PercentAndLogsOnceEachWay(t *testing.T) {
+func TestDiskIsFullFrom85PercentAndLogsEachChangeOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	d := newDisk(t.TempDir(), slog.New(slog.DiscardHandler))
@@ -40,7 +40,7 @@ func TestDiskRefusesFrom85PercentAndLogsOnceEachWay(t *testing.T) {
 		d.measure = func(string) (embedded.Volume, error) { return embedded.Volume{Used: step.used}, step.err }
 		d.update()
 		if err := d.Full(); (err != nil) != step.full {
-			t.Errorf("step %d: %v", i, err)
+			t.Errorf("step %d: Full returned %v, want full %v", i, err, step.full)
 		}
 		if lines := out.String(); !strings.Contains(lines, step.logged) || step.logged == "" && lines != "" {
 			t.Errorf("step %d logged %q, want %q", i, lines, step.logged)
@@ -48,7 +48,7 @@ func TestDiskRefusesFrom85PercentAndLogsOnceEachWay(t *testing.T) {
 	}
 }
 
-func TestWatchDiskAddsItsPartsAndStopsBeforeTheQueue(t *testing.T) {
+func TestWatchDiskRegistersItsMetricsAndStopsBeforeTheQueue(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -73,16 +73,16 @@ func TestWatchDiskAddsItsPartsAndStopsBeforeTheQueue(t *testing.T) {
 		}
 		used, ok := found["logboom_standalone_volume_used_ratio"]
 		if !ok || used <= 0 || used > 1 {
-			t.Errorf("share in use %v, %v", used, ok)
+			t.Errorf("logboom_standalone_volume_used_ratio is %v, registered %v, want a value in (0, 1]", used, ok)
 		}
 		for _, name := range []string{"logboom_standalone_volume_full", "logboom_standalone_queue_restarts_total"} {
 			if _, ok := found[name]; !ok {
-				t.Errorf("no metric %s", name)
+				t.Errorf("the metric %s is not registered", name)
 			}
 		}
 		return nil
 	})
 	if code != 0 {
-		t.Errorf("exit code %d", code)
+		t.Errorf("the process exited with code %d, want 0", code)
 	}
 }

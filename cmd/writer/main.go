@@ -37,7 +37,7 @@ func run() int {
 	})
 }
 
-// open connects to the engines.
+// open connects to the queue and to ClickHouse.
 func open(ctx context.Context, p *telemetry.Process, cfg settings) (conn writer.Connections, err error) {
 	js, err := connect.Queue(ctx, p, "writer", cfg.NATSURL.Reveal(), cfg.Process, cfg.Replicas)
 	if err != nil {

@@ -29,8 +29,9 @@ func Main(m *testing.M, options ...goleak.Option) {
 	os.Exit(code)
 }
 
-// waitForEnd waits until no unexpected goroutine runs. It returns an error after
-// the timeout. Each check takes up to half a second.
+// waitForEnd waits until no unexpected goroutine runs. After the timeout, it
+// returns an error that names the goroutines. Each check takes up to half a
+// second.
 func waitForEnd(timeout time.Duration, options ...goleak.Option) error {
 	for began := time.Now(); ; {
 		err := goleak.Find(options...)

@@ -19,30 +19,30 @@ const shopEvents = `{"channel":"payments","title":"Large order paid","descriptio
 func TestFeedShowsChannelsAndAnnouncesNewEvents(t *testing.T) {
 	site := start(t)
 	token := site.createProject(t, "events", "", shopEvents)
-	for _, l := range displays {
-		t.Run(l.name, func(t *testing.T) {
-			b := open(t, l)
+	for _, d := range displays {
+		t.Run(d.name, func(t *testing.T) {
+			b := open(t, d)
 			b.signIn(b.site.email, b.site.password)
 			b.visit("/projects/events/events")
 			b.await("Large order paid")
 			b.check("events")
-			if l.touch {
+			if d.touch {
 				b.screenshot("events")
 			}
 			b.navigate("open an event", script(`[...document.querySelectorAll(".ev-link")].find((one) => one.textContent.startsWith("Payments error")).click()`))
 			b.await("Logs 5 min around it")
-			if !l.touch {
+			if !d.touch {
 				b.screenshot("events")
 			}
 			b.check("an event")
 			b.navigate("close the event", keys(kb.Escape))
 			b.until("the event is closed", `!document.querySelector("#detail")`)
-			b.site.post(t, "/v1/events/events", token, `{"channel":"deploys","title":"another one in `+l.name+`"}`)
+			b.site.post(t, "/v1/events/events", token, `{"channel":"deploys","title":"another one in `+d.name+`"}`)
 			b.until("the page announces new events", `!document.querySelector("#fresh").hidden`)
-			if strings.Contains(b.visibleText(), "another one in "+l.name) {
+			if strings.Contains(b.visibleText(), "another one in "+d.name) {
 				t.Error("the new event appeared before the user asked for it")
 			}
-			b.click("#fresh a", "another one in "+l.name)
+			b.click("#fresh a", "another one in "+d.name)
 		})
 	}
 }

@@ -48,9 +48,9 @@ func shopLogs(now time.Time, lines int) string {
 func TestExplorerFiltersMarksAndOpensLines(t *testing.T) {
 	site := start(t)
 	site.createProject(t, "checkout-prod", shopLogs(time.Now(), 900), "")
-	for _, l := range displays {
-		t.Run(l.name, func(t *testing.T) {
-			b := open(t, l)
+	for _, d := range displays {
+		t.Run(d.name, func(t *testing.T) {
+			b := open(t, d)
 			b.signIn(b.site.email, b.site.password)
 			b.visit("/projects/checkout-prod/logs?q=" + url.QueryEscape(`severity>=warn app:checkout "timeout"`))
 			b.await("payment authorisation failed")
@@ -89,9 +89,9 @@ func (b *tab) comfortableRows() {
 func TestContextShowsTheLinesAroundALine(t *testing.T) {
 	site := start(t)
 	site.createProject(t, "context", shopLogs(time.Now(), 300), "")
-	for _, l := range displays {
-		t.Run(l.name, func(t *testing.T) {
-			b := open(t, l)
+	for _, d := range displays {
+		t.Run(d.name, func(t *testing.T) {
+			b := open(t, d)
 			b.signIn(b.site.email, b.site.password)
 			b.visit("/projects/context/logs?q=fatal+OR+authorisation")
 			b.await("payment authorisation failed")
@@ -112,9 +112,9 @@ func TestContextShowsTheLinesAroundALine(t *testing.T) {
 func TestLiveTailFollowsPausesAndResumes(t *testing.T) {
 	site := start(t)
 	token := site.createProject(t, "tail", shopLogs(time.Now(), 20), "")
-	for _, l := range displays {
-		t.Run(l.name, func(t *testing.T) {
-			b := open(t, l)
+	for _, d := range displays {
+		t.Run(d.name, func(t *testing.T) {
+			b := open(t, d)
 			b.signIn(b.site.email, b.site.password)
 			b.visit("/projects/tail/logs?live=1&q=" + url.QueryEscape("-app:healthcheck"))
 			b.await("Live")

@@ -20,9 +20,9 @@ func TestOperationsPageShowsTheQueueAndTheProcess(t *testing.T) {
 	if status := site.post(t, "/v1/logs/demo", site.token, `{"data":"a line"}`); status != http.StatusAccepted {
 		t.Fatalf("ingest answered %d, want 202", status)
 	}
-	for _, l := range displays {
-		t.Run(l.name, func(t *testing.T) {
-			b := open(t, l)
+	for _, d := range displays {
+		t.Run(d.name, func(t *testing.T) {
+			b := open(t, d)
 			b.signIn(b.site.email, b.site.password)
 			b.navigate("press g o", keys("g", "o"))
 			b.await("Queue by shard")

@@ -49,11 +49,11 @@ const lastMessage = "end of the test"
 
 // open opens a tab. The test fails if the console has unexpected errors at its
 // end.
-func open(t *testing.T, l display) *tab {
+func open(t *testing.T, d display) *tab {
 	t.Helper()
 	site := start(t)
 	ctx, cancel := chromedp.NewContext(site.browser, chromedp.WithNewBrowserContext())
-	b := &tab{t: t, ctx: ctx, site: site, display: l, consoleRead: make(chan struct{})}
+	b := &tab{t: t, ctx: ctx, site: site, display: d, consoleRead: make(chan struct{})}
 	console := chromedp.Console(ctx)
 	closed := make(chan struct{})
 	go func() {
@@ -72,7 +72,7 @@ func open(t *testing.T, l display) *tab {
 			t.Errorf("the browser's console shows: %s", text)
 		}
 	})
-	b.emulate(l)
+	b.emulate(d)
 	return b
 }
 
@@ -108,15 +108,15 @@ func (b *tab) awaitConsole() {
 }
 
 // emulate changes the tab's colours and size.
-func (b *tab) emulate(l display) {
+func (b *tab) emulate(d display) {
 	b.t.Helper()
-	b.display = l
-	size := chromedp.EmulateViewport(l.width, l.height)
-	if l.touch {
-		size = chromedp.EmulateViewport(l.width, l.height, chromedp.EmulateTouch, chromedp.EmulateMobile)
+	b.display = d
+	size := chromedp.EmulateViewport(d.width, d.height)
+	if d.touch {
+		size = chromedp.EmulateViewport(d.width, d.height, chromedp.EmulateTouch, chromedp.EmulateMobile)
 	}
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: l.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		{Name: "prefers-color-scheme", Value: d.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}}
 	b.do("set colours and size", size, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, media)

@@ -13,10 +13,10 @@ import (
 // TestNewUserSendsTheFirstLog signs in, creates a project and a token, sends a
 // log and signs out.
 func TestNewUserSendsTheFirstLog(t *testing.T) {
-	for _, l := range displays {
-		t.Run(l.name, func(t *testing.T) {
-			b := open(t, l)
-			name := "walk-" + l.name
+	for _, d := range displays {
+		t.Run(d.name, func(t *testing.T) {
+			b := open(t, d)
+			name := "walk-" + d.name
 			b.visit("/")
 			b.await("Sign in")
 			b.screenshot("signin")
@@ -69,11 +69,11 @@ func (b *tab) signOut() {
 // TestTokenIsShownOnceAndRevokedByItsName creates a token, reloads the page and
 // revokes the token in the dialog.
 func TestTokenIsShownOnceAndRevokedByItsName(t *testing.T) {
-	for _, l := range displays {
-		t.Run(l.name, func(t *testing.T) {
-			b := open(t, l)
+	for _, d := range displays {
+		t.Run(d.name, func(t *testing.T) {
+			b := open(t, d)
 			b.signIn(b.site.email, b.site.password)
-			label := "shop web " + l.name
+			label := "shop web " + d.name
 			b.visit("/projects/demo/settings/tokens")
 			b.fill("#name", label)
 			b.click(".make button", "Copy it now: it is not shown again.")
@@ -103,9 +103,9 @@ func TestTokenIsShownOnceAndRevokedByItsName(t *testing.T) {
 }
 
 func TestQuotasAndRetentionAreChanged(t *testing.T) {
-	for _, l := range displays {
-		t.Run(l.name, func(t *testing.T) {
-			b := open(t, l)
+	for _, d := range displays {
+		t.Run(d.name, func(t *testing.T) {
+			b := open(t, d)
 			b.signIn(b.site.email, b.site.password)
 			b.visit("/projects/demo/settings/quotas")
 			b.await("Last 48 hours")
@@ -132,11 +132,11 @@ func TestQuotasAndRetentionAreChanged(t *testing.T) {
 // TestAdministratorManagesUsersAndKeys adds a user and an API key, finds both in
 // the audit log, and checks what the user sees.
 func TestAdministratorManagesUsersAndKeys(t *testing.T) {
-	for _, l := range displays {
-		t.Run(l.name, func(t *testing.T) {
-			b := open(t, l)
+	for _, d := range displays {
+		t.Run(d.name, func(t *testing.T) {
+			b := open(t, d)
 			b.signIn(b.site.email, b.site.password)
-			email := l.name + "@example.org"
+			email := d.name + "@example.org"
 			b.visit("/installation/users")
 			b.fill("#email", email)
 			b.fill("#password", "a password for the member")
@@ -145,7 +145,7 @@ func TestAdministratorManagesUsersAndKeys(t *testing.T) {
 			b.screenshot("users")
 			b.check("users")
 			b.visit("/installation/keys")
-			b.fill("#name", "nightly report "+l.name)
+			b.fill("#name", "nightly report "+d.name)
 			b.click(".card-foot button", "Copy it now: it is not shown again.")
 			b.check("API keys")
 			b.visit("/installation/audit")
@@ -153,7 +153,7 @@ func TestAdministratorManagesUsersAndKeys(t *testing.T) {
 			b.await("added a user")
 			b.check("audit log")
 
-			member := open(t, l)
+			member := open(t, d)
 			member.signIn(email, "a password for the member")
 			member.await("demo")
 			if strings.Contains(member.visibleText(), "New project") {
@@ -179,8 +179,8 @@ func TestProjectsPageShowsVolumeQuotaAndLosses(t *testing.T) {
 	site.createUsedProjects(t)
 	b := open(t, displays[0])
 	b.signIn(site.email, site.password)
-	for _, l := range displays {
-		b.emulate(l)
+	for _, d := range displays {
+		b.emulate(d)
 		b.visit("/projects")
 		for _, text := range []string{"Records stored", "3,412 daily quota", "silent", "Waiting for the first record.", "84 %"} {
 			b.await(text)
@@ -261,9 +261,9 @@ func TestProjectIsDeletedByItsNameOnly(t *testing.T) {
 // TestAlertAddressIsNeverShownAgain saves an address, checks that the page does
 // not contain it, and turns alerts off.
 func TestAlertAddressIsNeverShownAgain(t *testing.T) {
-	for _, l := range displays {
-		t.Run(l.name, func(t *testing.T) {
-			b := open(t, l)
+	for _, d := range displays {
+		t.Run(d.name, func(t *testing.T) {
+			b := open(t, d)
 			b.signIn(b.site.email, b.site.password)
 			b.visit("/projects/demo/settings/alerts")
 			b.fill("#address", "https://127.0.0.1/hooks/a-secret-of-the-room-4f1c") // webhooks may not be sent to this host
