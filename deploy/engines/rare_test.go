@@ -47,7 +47,8 @@ func TestUsersHaveTheRightsForRareRequests(t *testing.T) {
 	address := queueWithLog(t, log)
 	admin := connectAs(t, address, "admin")
 	createOutbox := func() error { _, err := outbox.Open(t.Context(), admin.js, outbox.Config{Partitions: 4}); return err }
-	if err := runSteps(createOutbox); err != nil {
+	createLedger := func() error { _, err := ledger.Open(t.Context(), admin.js, 1, nil); return err }
+	if err := runSteps(createLedger, createOutbox); err != nil { // as migrate does
 		t.Fatal(err)
 	}
 	ingest, writer, notifier := connectAs(t, address, "ingest"), connectAs(t, address, "writer"), connectAs(t, address, "notifier")
