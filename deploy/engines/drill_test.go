@@ -62,11 +62,12 @@ func (s *installation) fill(chat *webhooktest.Chat) {
 	awaitThat(s.t, "the event is in the chat", func() bool { return alertCount(chat) == 1 })
 }
 
+// clerk is a member of the project orders only.
 const clerk = "clerk@example.com"
 
-func (s *installation) signIn(as string) {
+func (s *installation) signIn(user string) {
 	s.t.Helper()
-	s.submit("/sign-in", url.Values{"email": {as}, "password": {password}})
+	s.submit("/sign-in", url.Values{"email": {user}, "password": {password}})
 }
 
 // page returns a page as the signed-in user sees it.

@@ -64,7 +64,7 @@ type process struct {
 	t       *testing.T
 	name    string
 	command *exec.Cmd
-	ended   chan struct{} // closed when the process has exited
+	exited  chan struct{} // closed when the process has exited
 
 	mu     sync.Mutex
 	output bytes.Buffer
@@ -89,7 +89,7 @@ func spawn(t *testing.T, name string, env []string, args ...string) *process {
 	if err != nil {
 		t.Fatalf("build the processes: %v", err)
 	}
-	p := &process{t: t, name: name, command: exec.Command(filepath.Join(folder, name), args...), ended: make(chan struct{})}
+	p := &process{t: t, name: name, command: exec.Command(filepath.Join(folder, name), args...), exited: make(chan struct{})}
 	for _, pair := range os.Environ() {
 		if !strings.HasPrefix(pair, "LOGBOOM_") {
 			p.command.Env = append(p.command.Env, pair)
@@ -102,11 +102,11 @@ func spawn(t *testing.T, name string, env []string, args ...string) *process {
 	}
 	go func() {
 		_ = p.command.Wait() // awaitExit checks the exit code
-		close(p.ended)
+		close(p.exited)
 	}()
 	t.Cleanup(func() {
 		_ = p.command.Process.Kill() // usually it has exited already
-		<-p.ended
+		<-p.exited
 		if text := p.printed(); t.Failed() {
 			t.Logf("last lines of %s:\n%s", p.name, text[max(0, len(text)-8000):])
 		}
@@ -127,7 +127,7 @@ func (p *process) attribute(message, key string) (value string) {
 			}
 		}
 		select {
-		case <-p.ended:
+		case <-p.exited:
 			p.t.Fatalf("%s exited:\n%s", p.name, p.printed())
 		default:
 		}
@@ -140,7 +140,7 @@ func (p *process) attribute(message, key string) (value string) {
 func (p *process) awaitExit() {
 	p.t.Helper()
 	select {
-	case <-p.ended:
+	case <-p.exited:
 	case <-time.After(patience):
 		p.t.Fatalf("%s did not exit within %s:\n%s", p.name, patience, p.printed())
 	}
