@@ -84,8 +84,8 @@ func (l stuckLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// fullQueue is a server on a volume that has just become full. Its stream is
-// stuck. The stream acknowledged that many messages before.
+// fullQueue is a server on a volume that has just become full, so that its stream
+// is stuck. acknowledged is the last sequence that the stream acknowledged.
 type fullQueue struct {
 	n            *embedded.NATS
 	js           jetstream.JetStream

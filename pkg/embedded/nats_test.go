@@ -155,7 +155,7 @@ func TestServerAcceptsLargeMessagesInProcessAndRefusesWrongTokens(t *testing.T) 
 		t.Errorf("MaxPayload is %d, want 8 MiB", got)
 	}
 	if _, err := js.AccountInfo(testContext(t)); err != nil {
-		t.Errorf("in process: %v", err)
+		t.Errorf("account info in process: %v", err)
 	}
 	for _, url := range []string{"nats://" + n.Addr(), "nats://wrong@" + n.Addr()} {
 		if nc, err := nats.Connect(url, nats.Timeout(patience)); !errors.Is(err, nats.ErrAuthorization) {
@@ -271,7 +271,7 @@ func TestKilledServerHasEveryAcknowledgedMessage(t *testing.T) {
 			t.Errorf("round %d: the stream ends at %d, but %d was acknowledged", round, last, acknowledged)
 		}
 		if m, err := s.GetMsg(testContext(t), acknowledged); err != nil || string(m.Data) != "body" {
-			t.Errorf("round %d: message %d: %v, %v", round, acknowledged, m, err)
+			t.Errorf("round %d: message %d is %v, error %v, want \"body\"", round, acknowledged, m, err)
 		}
 		stop(t, n)
 	}

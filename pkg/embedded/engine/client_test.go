@@ -252,7 +252,7 @@ func TestErrorInTheMiddleOfAResultReachesTheClient(t *testing.T) {
 			}
 			var problem *clickhouse.Exception
 			if !errors.As(err, &problem) || problem.Code != 395 || !strings.Contains(problem.Message, "in the middle") {
-				t.Errorf("unexpected result: error %v", err)
+				t.Errorf("error is %v, want code 395", err)
 			}
 		})
 	}
@@ -278,7 +278,7 @@ func TestUnknownSettingIsRefused(t *testing.T) {
 	ctx := clickhouse.Context(context.Background(), clickhouse.WithSettings(clickhouse.Settings{"nonsense": 1}))
 	var problem *clickhouse.Exception
 	if err := conn.Exec(ctx, "SELECT 1"); !errors.As(err, &problem) || problem.Code != 115 {
-		t.Errorf("unexpected result: error %v", err)
+		t.Errorf("error is %v, want code 115", err)
 	}
 }
 
@@ -387,7 +387,7 @@ func TestCancelledContextEndsTheQueryInTheEngine(t *testing.T) {
 		eventually(t, "the query runs", func() bool { return number(t, conn, running) == 1 })
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: unexpected result: error %v", slow, err)
+			t.Errorf("%s: error is %v, want %v", slow, err, context.Canceled)
 		}
 		eventually(t, "the query has ended", func() bool { return number(t, conn, running) == 0 })
 	}
@@ -404,7 +404,7 @@ func TestDeadlinesApplyToQueriesAndInserts(t *testing.T) {
 	} {
 		var problem *clickhouse.Exception
 		if err := conn.Exec(ctx, slow); !errors.As(err, &problem) || problem.Code != 159 {
-			t.Errorf("%s: unexpected result: error %v", slow, err)
+			t.Errorf("%s: error is %v, want code 159", slow, err)
 		}
 	}
 }
@@ -459,7 +459,7 @@ func TestDatabaseSQLInterfaceWorks(t *testing.T) {
 	}
 	var n uint64
 	if err := db.QueryRow("SELECT sum(a) FROM t WHERE b != ?", "9").Scan(&n); err != nil || n != 36 {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("sum is %d, error %v, want 36", n, err)
 	}
 }
 

@@ -249,7 +249,7 @@ func idleConnection(t *testing.T, address string) net.Conn {
 		t.Fatal(err)
 	}
 	if body, err := io.ReadAll(response.Body); err != nil || string(body) != "Ok.\n" {
-		t.Fatalf("%q, %v", body, err)
+		t.Fatalf("the ping was answered %q, error %v", body, err)
 	}
 	return conn
 }
@@ -299,7 +299,7 @@ func TestFolderIsUsedByOneEngineOnly(t *testing.T) {
 	first := start(t, engine.Config{DataDir: dir})
 	_, err := engine.Start(context.Background(), engine.Config{DataDir: dir, LockTimeout: time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "in use by process "+strconv.Itoa(first.PID())) {
-		t.Errorf("unexpected result: error %v", err)
+		t.Errorf("error is %v, want one that names process %d", err, first.PID())
 	}
 }
 
@@ -320,7 +320,7 @@ func TestOverloadIsRefusedAndTheEngineRecovers(t *testing.T) {
 	}
 	var problem *clickhouse.Exception
 	if err := <-refused; !errors.As(err, &problem) || problem.Code != 202 {
-		t.Errorf("unexpected result: error %v", err)
+		t.Errorf("error is %v, want code 202", err)
 	}
 	cancel()
 	waiting.Wait()
@@ -340,7 +340,7 @@ func TestQueryThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 	} {
 		var problem *clickhouse.Exception
 		if err := conn.Exec(context.Background(), greedy); !errors.As(err, &problem) || problem.Code != 241 {
-			t.Errorf("%s: unexpected result: error %v", greedy, err)
+			t.Errorf("%s: error is %v, want code 241", greedy, err)
 		}
 	}
 	var n uint64

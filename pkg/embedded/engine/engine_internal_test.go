@@ -119,7 +119,7 @@ func TestStartNamesTheInvalidField(t *testing.T) {
 			config.Logger = slog.New(slog.DiscardHandler)
 		}
 		if _, err := Start(context.Background(), config); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: unexpected result: error %v", want, err)
+			t.Errorf("error is %v, want one with %q", err, want)
 		}
 	}
 }

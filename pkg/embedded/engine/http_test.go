@@ -171,7 +171,7 @@ func TestSummaryCountsWrittenRows(t *testing.T) {
 	a := call{params: url.Values{"query": {"INSERT INTO t FORMAT TSV"}, "query_id": {"mine"}}, body: bytes.NewReader(rows(1000))}.do(t, address)
 	var summary map[string]string
 	if err := json.Unmarshal([]byte(a.header.Get("X-ClickHouse-Summary")), &summary); err != nil {
-		t.Fatalf("%v: %v", a, err)
+		t.Fatalf("decode the summary of %v: %v", a, err)
 	}
 	if summary["written_rows"] != "1000" || a.header.Get("X-ClickHouse-Query-Id") != "mine" {
 		t.Errorf("summary %v, header %v", summary, a.header)

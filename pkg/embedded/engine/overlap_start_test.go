@@ -18,7 +18,7 @@ func TestEngineStartsWithOverlappingParts(t *testing.T) {
 	stop(t, first)
 	found, err := filepath.Glob(filepath.Join(dir, "clickhouse", "store", "*", "*", "all_1_1_0"))
 	if err != nil || len(found) != 1 {
-		t.Fatalf("parts: %v, %v", found, err)
+		t.Fatalf("found parts %v, error %v, want one part", found, err)
 	}
 	table := filepath.Dir(found[0])
 	for _, name := range []string{"all_2_4_1", "all_3_5_1"} {
