@@ -73,7 +73,7 @@ func TestFileThatIsNotALibraryIsNamedInTheError(t *testing.T) {
 	}
 	_, err = Start(context.Background(), Config{DataDir: t.TempDir(), Library: library, Digest: digest, Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "load "+library) {
-		t.Errorf("unexpected result: error %v", err)
+		t.Errorf("error is %v, want one with %q", err, "load "+library)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestErrorOfAMissingLibrarySaysHowToDownloadIt(t *testing.T) {
 	t.Parallel()
 	_, err := Locate(filepath.Join(t.TempDir(), "libchdb.so"))
 	if !errors.Is(err, ErrNoLibrary) || !strings.Contains(err.Error(), "make engine") {
-		t.Errorf("unexpected result: error %v", err)
+		t.Errorf("error is %v, want ErrNoLibrary with \"make engine\"", err)
 	}
 	if _, err := Locate(t.TempDir()); !errors.Is(err, ErrNoLibrary) {
 		t.Errorf("locate a folder: error %v, want ErrNoLibrary", err)
@@ -91,7 +91,7 @@ func TestErrorOfAMissingLibrarySaysHowToDownloadIt(t *testing.T) {
 func TestErrorNamesAPlatformWithoutARelease(t *testing.T) {
 	t.Parallel()
 	if _, err := releaseFor("plan9", "mips"); err == nil || !strings.Contains(err.Error(), "plan9/mips") {
-		t.Errorf("unexpected result: error %v", err)
+		t.Errorf("error is %v, want one with \"plan9/mips\"", err)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestStartNamesTheInvalidField(t *testing.T) {
 func TestChildThatDidNotCallMainStartsNoEngine(t *testing.T) {
 	t.Setenv(childMode, "1")
 	if _, err := Start(context.Background(), Config{DataDir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "engine.Main") {
-		t.Errorf("unexpected result: error %v", err)
+		t.Errorf("error is %v, want one with \"engine.Main\"", err)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestOtherArchiveIsRefusedAndLeavesNoFiles(t *testing.T) {
 	dir := t.TempDir()
 	err := fetch(r, dir, filepath.Join(dir, r.File))
 	if err == nil || !strings.Contains(err.Error(), "not the pinned release") {
-		t.Errorf("unexpected result: error %v", err)
+		t.Errorf("error is %v, want one with \"not the pinned release\"", err)
 	}
 	requireEmpty(t, dir)
 }
@@ -88,7 +88,7 @@ func TestOtherLibraryInAnArchiveWithTheRightIntegrityIsRefused(t *testing.T) {
 	withNPM(t, "cp "+path+" ./pack.tgz")
 	dir := t.TempDir()
 	if err := fetch(r, dir, filepath.Join(dir, r.File)); err == nil || !strings.Contains(err.Error(), "SHA-256") {
-		t.Errorf("unexpected result: error %v", err)
+		t.Errorf("error is %v, want one with \"SHA-256\"", err)
 	}
 	requireEmpty(t, dir)
 }
@@ -119,7 +119,7 @@ func TestDownloadErrorsNameTheAlternatives(t *testing.T) {
 		prepare()
 		_, err := download(release(t), t.TempDir())
 		if err == nil || !strings.Contains(err.Error(), "LOGBOOM_CLICKHOUSE_URL") || !strings.Contains(err.Error(), "LOGBOOM_CLICKHOUSE_ENGINE") {
-			t.Errorf("%s: unexpected result: error %v", name, err)
+			t.Errorf("%s: error is %v, want one that names both settings", name, err)
 		}
 	}
 }

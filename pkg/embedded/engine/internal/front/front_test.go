@@ -240,6 +240,6 @@ func TestErrorOfACutBodySaysThatNothingWasStored(t *testing.T) {
 	t.Parallel()
 	b := &body{decoded: iotest.ErrReader(io.ErrUnexpectedEOF), left: 1, limit: 1}
 	if _, err := b.Read(make([]byte, 1)); codeOf(err) != codeCannotReadAllData || !strings.Contains(err.Error(), "nothing of it was stored") {
-		t.Errorf("unexpected result: error %v", err)
+		t.Errorf("error is %v, want one that says that nothing was stored", err)
 	}
 }
