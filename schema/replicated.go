@@ -9,7 +9,7 @@ import (
 	"regexp"
 )
 
-// ApplyReplicated is Apply for tables of which every server of a cluster holds a
+// ApplyReplicated is Apply for a cluster in which every server holds a
 // copy: it runs the same migrations on all of them. The name of the cluster
 // becomes part of the statements, so it may have only letters, digits, _ . and -.
 // docs/decisions/0009-replicated-clickhouse.md says what else a cluster needs.

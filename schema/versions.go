@@ -31,7 +31,7 @@ SETTINGS
 // errNoWayBack refuses a downgrade: the migrations only go forward.
 var errNoWayBack = errors.New("migrations cannot be undone")
 
-// versions is goose's record of what was applied.
+// versions is goose's record of applied migrations.
 type versions struct {
 	cluster string // over which the table is replicated; empty: one server
 }

@@ -1,11 +1,11 @@
 // Package lease shares units of work among the members of a service: the shards
 // among writers, the partitions among notifiers.
 //
-// Leases decide who works a unit. They never decide whether a write is right:
-// that is the compare-and-swap of the ledger, which fences a member that wakes up
-// late and still works what another has taken. A newcomer's usual mistake is to
-// look for an expiry time. There is none, because clocks of machines differ: a
-// member counts as gone when its key has been seen unchanged for a while.
+// Leases decide who works on a unit. They never decide whether a write counts:
+// the ledger's compare-and-swap does. It fences a member that was paused and still
+// works on a unit that another member has claimed. A lease has no expiry time,
+// because clocks of machines differ: a member counts as gone when its key has not
+// changed for a while, as another member has seen it.
 //
 // The package also keeps the list of running processes (Presence).
 package lease
@@ -171,9 +171,9 @@ func (m *Member) view() View {
 	return v
 }
 
-// Claim takes a unit that nobody held at the last beat, and returns whether this
-// member holds it now: another may have been faster. After an error the next
-// beat shows it.
+// Claim acquires a unit that was free at the last beat. It returns false if
+// another member was faster. After an error the next beat shows who holds the
+// unit.
 func (m *Member) Claim(ctx context.Context, unit string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,8 +183,8 @@ func (m *Member) Claim(ctx context.Context, unit string) (bool, error) {
 	return m.swap(ctx, unit, m.name)
 }
 
-// Release gives back a unit that this member holds. What another has taken
-// meanwhile stays the other's.
+// Release releases a unit that this member holds. If another member has claimed
+// it meanwhile, Release does nothing.
 func (m *Member) Release(ctx context.Context, unit string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,7 +220,7 @@ func (m *Member) Leave(ctx context.Context) error {
 		if name != m.name && m.members[name].unchanged < goneAfter {
 			continue
 		}
-		// Purged, because each deletion of a random name would leave a mark for ever.
+		// Purged, because a deletion would leave a marker for each random name.
 		if err := m.bucket.Purge(ctx, m.keys.Member+name); err != nil {
 			return fmt.Errorf("leave: %w", err)
 		}

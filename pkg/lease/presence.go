@@ -96,7 +96,7 @@ func (p *Presence) announce(ctx context.Context) (err error) {
 	return err
 }
 
-// leave removes the process from the list. Where that fails, it lapses.
+// leave removes the process from the list. If that fails, its entry expires.
 func (p *Presence) leave(ctx context.Context) {
 	if p.bucket == nil {
 		return
@@ -104,7 +104,7 @@ func (p *Presence) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := p.bucket.Delete(ctx, p.self.ID, 0); err != nil {
-		p.log.Debug("process not removed from the list, it lapses", "err", err)
+		p.log.Debug("process not removed from the list; it expires", "err", err)
 	}
 }
 

@@ -8,24 +8,25 @@ import (
 	"time"
 )
 
-// leaveTimeout bounds each request with which a member gives back what it holds.
+// leaveTimeout bounds each request with which a member releases what it holds.
 const leaveTimeout = 3 * time.Second
 
 // The causes with which a unit's context ends.
 var (
 	// ErrLost means that another member holds the unit now.
 	ErrLost = errors.New("another member holds the lease")
-	// ErrReleased means that another member is to take the unit.
+	// ErrReleased means that this member hands the unit over to another.
 	ErrReleased = errors.New("the unit is handed over to another member")
 )
 
-// ShareConfig is what Share works with.
+// ShareConfig configures Share.
 type ShareConfig struct {
 	Leases Leases
 	Beat   time.Duration // between two beats, at most MaxBeat
 	Units  []string
-	// Work works one unit until its context ends or it cannot go on, and returns
-	// when nothing of it runs any more. It is called once at a time for a unit.
+	// Work works on one unit until its context ends or it cannot continue. It
+	// returns after all of its goroutines have ended. At most one call per unit
+	// runs at a time.
 	Work func(ctx context.Context, unit string) error
 	// Report receives the outcome of each beat. It may be nil.
 	Report func(View, error)
@@ -37,10 +38,10 @@ type sharing struct {
 	ShareConfig
 	running map[string]*run
 	ended   chan ending
-	resting map[string]time.Time // units that are not to be started before
+	resting map[string]time.Time // units that must not be started before that time
 }
 
-// run is a unit that is being worked.
+// run is a unit that this member works on.
 type run struct {
 	cancel   context.CancelCauseFunc
 	stopping bool
@@ -51,12 +52,13 @@ type ending struct {
 	err  error
 }
 
-// Share works this member's share of the units until ctx ends. It starts what the
-// member holds, claims what is free, hands over what exceeds its share, and
-// stops what another member took. When ctx ends it waits for all work, gives
-// everything back and leaves, so that other members need not wait.
+// Share works on this member's share of the units until ctx ends. It starts the
+// units that the member holds, claims free ones, hands over what exceeds its
+// share, and stops units that another member has claimed. When ctx ends, it waits
+// for all work, releases all units and leaves, so that other members need not
+// wait.
 //
-// While leases cannot be read, work goes on: the ledger fences it.
+// While leases cannot be read, work continues: the ledger fences it if needed.
 func Share(ctx context.Context, cfg ShareConfig) {
 	s := &sharing{
 		ShareConfig: cfg,
@@ -139,9 +141,9 @@ func (s *sharing) start(ctx context.Context, unit string) {
 	go func() { s.ended <- ending{unit, s.Work(ctx, unit)} }() // Share waits for it
 }
 
-// finish gives back a unit that is no longer worked. Work that ended by itself
-// was fenced, by a member that works the unit without its lease: this one then
-// leaves the unit alone for a while.
+// finish releases a unit after its work has ended. If the work ended by itself,
+// another member without the lease has fenced it; this member then does not start
+// the unit for a while.
 func (s *sharing) finish(ctx context.Context, e ending) {
 	r := s.running[e.unit]
 	delete(s.running, e.unit)
@@ -155,7 +157,7 @@ func (s *sharing) finish(ctx context.Context, e ending) {
 
 func (s *sharing) release(ctx context.Context, unit string) {
 	if err := s.Leases.Release(ctx, unit); err != nil {
-		s.Logger.Warn("lease not released, it lapses", "unit", unit, "err", err)
+		s.Logger.Warn("lease not released; it expires when this member is gone", "unit", unit, "err", err)
 	}
 }
 
@@ -174,6 +176,6 @@ func (s *sharing) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	if err := s.Leases.Leave(ctx); err != nil {
-		s.Logger.Warn("member not removed from the list, it lapses", "err", err)
+		s.Logger.Warn("member not removed from the list; it expires", "err", err)
 	}
 }
