@@ -18,13 +18,20 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// confirmTimeout bounds the read that finds out what became of a write without
-// an answer.
-const confirmTimeout = 2 * time.Second
+const (
+	// openTimeout covers the start of servers and the election of leaders.
+	openTimeout = time.Minute
+	// attemptTimeout bounds one attempt to open a bucket.
+	attemptTimeout = 5 * time.Second
+	// confirmTimeout bounds the read that finds out what became of a write without
+	// an answer.
+	confirmTimeout = 2 * time.Second
+)
 
 // Errors of a bucket's operations.
 var (
@@ -78,9 +85,39 @@ func (e Entry) Decode(v any) error {
 	return nil
 }
 
-// Open opens a bucket and creates it where it is missing. Several processes may
-// do so at once. A bucket that could lose keys which nobody deleted is refused.
+// Open opens a bucket and creates it if it is missing. Several processes may do
+// so at once. Open waits up to a minute for servers that start or elect a leader.
+// It refuses a bucket that could lose keys that were not deleted.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Bucket, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	var last error
+	bucket, err := backoff.Retry(ctx, func() (*Bucket, error) {
+		var b *Bucket
+		if b, last = open(ctx, js, cfg); last != nil && !notReady(last) {
+			return nil, backoff.Permanent(last)
+		}
+		return b, last
+	}, backoff.WithBackOff(&backoff.ExponentialBackOff{InitialInterval: 20 * time.Millisecond, Multiplier: 2, MaxInterval: 500 * time.Millisecond}), backoff.WithMaxElapsedTime(0))
+	if err != nil && last != nil {
+		return nil, last // and not only that the time is over
+	}
+	return bucket, err
+}
+
+// notReady reports whether an error may be gone once the servers have started and
+// have elected a leader.
+func notReady(err error) bool {
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return refused.Code == 503
+	}
+	return errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// open is one attempt of Open.
+func open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Bucket, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
 	stream, err := js.Stream(ctx, "KV_"+cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = create(ctx, js, cfg)

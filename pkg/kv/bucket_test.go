@@ -391,3 +391,37 @@ func TestBucketWithoutAServerIsUnavailable(t *testing.T) {
 		}
 	}
 }
+
+// failing returns an error for the first look-ups of a stream.
+type failing struct {
+	jetstream.JetStream
+	errors []error
+}
+
+func (f *failing) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	if len(f.errors) == 0 {
+		return f.JetStream.Stream(ctx, name)
+	}
+	err := f.errors[0]
+	f.errors = f.errors[1:]
+	return nil, err
+}
+
+// A process may start before a server answers or while a leader is elected.
+func TestOpenRetriesUntilTheServersAreReady(t *testing.T) {
+	t.Parallel()
+	_, js := newServer(t)
+	f := &failing{js, []error{nats.ErrTimeout, nats.ErrNoResponders, &jetstream.APIError{Code: 503}, context.DeadlineExceeded}}
+	if _, err := Open(t.Context(), f, Config{Name: "TEST"}); err != nil || len(f.errors) != 0 {
+		t.Errorf("%d errors left, %v", len(f.errors), err)
+	}
+}
+
+func TestOpenReturnsAPermanentErrorAtOnce(t *testing.T) {
+	t.Parallel()
+	_, js := newServer(t)
+	f := &failing{js, []error{&jetstream.APIError{Code: 400}, nats.ErrTimeout}}
+	if _, err := Open(t.Context(), f, Config{Name: "TEST"}); !errors.Is(err, ErrUnavailable) || len(f.errors) != 1 {
+		t.Errorf("%d errors left, %v", len(f.errors), err)
+	}
+}
