@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/logboom/logboom/pkg/config"
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/natstest"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/secret"
 	"github.com/logboom/logboom/pkg/token"
@@ -27,7 +29,7 @@ func wantedAll() config.Bootstrap {
 func TestBootstrapCreatesWhatTheSettingsNameOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := startNATS(t, dir)
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: dir})
 	store := connect(t, server.URL())
 	wanted := wantedAll()
 	made, err := store.Bootstrap(t.Context(), store.tokenStore, wanted, false)
@@ -35,9 +37,9 @@ func TestBootstrapCreatesWhatTheSettingsNameOnce(t *testing.T) {
 		t.Fatalf("%+v: %v", made, err)
 	}
 	before := contents(t, store, wanted)
-	stopNATS(t, server)
+	natstest.Stop(t, server)
 
-	store = connect(t, startNATS(t, dir).URL())
+	store = connect(t, natstest.Start(t, embedded.NATSConfig{DataDir: dir}).URL())
 	made, err = store.Bootstrap(t.Context(), store.tokenStore, wanted, false)
 	if err != nil || made.First {
 		t.Errorf("the next start: %+v: %v", made, err)
@@ -89,7 +91,7 @@ func contents(t *testing.T, store stores, wanted config.Bootstrap) string {
 
 func TestBootstrapByFourProcessesAtOnceCreatesOneOfEach(t *testing.T) {
 	t.Parallel()
-	server := startNATS(t, t.TempDir())
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	wanted := wantedAll()
 	var first atomic.Int32
 	var processes sync.WaitGroup
@@ -117,7 +119,7 @@ func TestBootstrapByFourProcessesAtOnceCreatesOneOfEach(t *testing.T) {
 
 func TestBootstrapOfADemoReturnsWhatItCreated(t *testing.T) {
 	t.Parallel()
-	server := startNATS(t, t.TempDir())
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	both := []stores{connect(t, server.URL()), connect(t, server.URL())}
 	results := make([]Created, len(both))
 	var processes sync.WaitGroup

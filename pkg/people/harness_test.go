@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/natstest"
 	"github.com/logboom/logboom/pkg/leaktest"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/secret"
@@ -28,26 +29,6 @@ func patient(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// startNATS runs a real server until the test ends.
-func startNATS(t testing.TB, dir string) *embedded.NATS {
-	t.Helper()
-	server, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stopNATS(t, server) })
-	return server
-}
-
-func stopNATS(t testing.TB, server *embedded.NATS) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := server.Stop(ctx); err != nil {
-		t.Error(err)
-	}
 }
 
 // queue returns a connection that waits for a slow server.
@@ -106,7 +87,7 @@ func connect(t testing.TB, address string) stores {
 // newStore opens the stores of a new server.
 func newStore(t testing.TB) stores {
 	t.Helper()
-	return connect(t, startNATS(t, t.TempDir()).URL())
+	return connect(t, natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()}).URL())
 }
 
 // openSessions opens sessions over real users.
@@ -132,5 +113,5 @@ func createUser(t *testing.T, store stores, email string, role Role) User {
 // newQueue starts a server and connects to it.
 func newQueue(t testing.TB) jetstream.JetStream {
 	t.Helper()
-	return queue(t, startNATS(t, t.TempDir()).URL())
+	return queue(t, natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()}).URL())
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/alexedwards/argon2id"
 
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/natstest"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/secret"
 )
@@ -114,7 +116,7 @@ func TestPasswordsAreHashedFewAtATime(t *testing.T) {
 func TestFirstAdminIsCreatedByOneOfFifty(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := startNATS(t, dir)
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: dir})
 	both := []stores{connect(t, server.URL()), connect(t, server.URL())}
 	var winner atomic.Value
 	var won atomic.Int32
@@ -135,9 +137,9 @@ func TestFirstAdminIsCreatedByOneOfFifty(t *testing.T) {
 	if won.Load() != 1 {
 		t.Fatalf("%d callers created the first admin", won.Load())
 	}
-	stopNATS(t, server)
+	natstest.Stop(t, server)
 
-	store := connect(t, startNATS(t, dir).URL())
+	store := connect(t, natstest.Start(t, embedded.NATSConfig{DataDir: dir}).URL())
 	if open, err := store.FirstAdminOpen(t.Context()); err != nil || open {
 		t.Errorf("open after a restart: %v: %v", open, err)
 	}

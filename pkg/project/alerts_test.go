@@ -11,6 +11,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/natstest"
 	"github.com/logboom/logboom/pkg/secret"
 )
 
@@ -27,7 +29,7 @@ func newKey(fill byte) secret.Value {
 // sealingStore opens a store of its own with a key.
 func sealingStore(t testing.TB) *Store {
 	t.Helper()
-	return connectWith(t, startNATS(t, t.TempDir()).URL(), Config{Key: newKey(1)})
+	return connectWith(t, natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()}).URL(), Config{Key: newKey(1)})
 }
 
 // setAlerts replaces a project's alerts.
@@ -119,7 +121,7 @@ func TestAlertsChangedAtOnceAreAllApplied(t *testing.T) {
 func TestWebhookAddressIsNotReadableInTheRecord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := startNATS(t, dir)
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: dir})
 	store := connectWith(t, server.URL(), Config{Key: newKey(1)})
 	if _, err := store.CreateProject(t.Context(), "demo"); err != nil {
 		t.Fatal(err)
@@ -127,7 +129,7 @@ func TestWebhookAddressIsNotReadableInTheRecord(t *testing.T) {
 	if err := setAlerts(t, store, "demo", Alerts{WebhookURL: secret.New(webhook)}); err != nil {
 		t.Fatal(err)
 	}
-	stopNATS(t, server)
+	natstest.Stop(t, server)
 	read := 0
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -188,7 +190,7 @@ func copyAlerts(t *testing.T, store *Store, from, to string) error {
 
 func TestAlertsNeedTheKey(t *testing.T) {
 	t.Parallel()
-	server := startNATS(t, t.TempDir())
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	first := connectWith(t, server.URL(), Config{Key: newKey(1)})
 	if _, err := first.CreateProject(t.Context(), "demo"); err != nil {
 		t.Fatal(err)
@@ -215,7 +217,7 @@ func TestAlertsNeedTheKey(t *testing.T) {
 
 func TestKeyCanBeChanged(t *testing.T) {
 	t.Parallel()
-	server := startNATS(t, t.TempDir())
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	old := connectWith(t, server.URL(), Config{Key: newKey(1)})
 	for _, name := range []string{"a", "b"} {
 		if _, err := old.CreateProject(t.Context(), name); err != nil {

@@ -1,7 +1,6 @@
 package project
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/natstest"
 	"github.com/logboom/logboom/pkg/leaktest"
 )
 
@@ -17,33 +17,6 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // patience bounds what has to happen, on machines that are busy or suspended for
 // seconds.
 const patience = time.Minute
-
-// startNATS runs a real server until the test ends.
-func startNATS(t testing.TB, dir string) *embedded.NATS {
-	t.Helper()
-	return restartNATS(t, dir, "")
-}
-
-// restartNATS runs a server over the folder of an earlier one, with the token of
-// that one.
-func restartNATS(t testing.TB, dir, token string) *embedded.NATS {
-	t.Helper()
-	server, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: dir, Token: token})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stopNATS(t, server) })
-	return server
-}
-
-func stopNATS(t testing.TB, server *embedded.NATS) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := server.Stop(ctx); err != nil {
-		t.Error(err)
-	}
-}
 
 // connect opens the store of the server at the address, over a connection of
 // its own.
@@ -81,5 +54,5 @@ func patientStream(t testing.TB, address string) jetstream.JetStream {
 // newStore opens an empty store of its own.
 func newStore(t testing.TB) *Store {
 	t.Helper()
-	return connect(t, startNATS(t, t.TempDir()).URL())
+	return connect(t, natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()}).URL())
 }

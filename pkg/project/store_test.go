@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/natstest"
 	"github.com/logboom/logboom/pkg/kv"
 	"github.com/logboom/logboom/pkg/secret"
 )
@@ -70,7 +72,7 @@ func namesOf(list []Project) []string {
 
 func TestProjectIsCreatedByExactlyOneOfManyCallers(t *testing.T) {
 	t.Parallel()
-	server := startNATS(t, t.TempDir())
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	var made atomic.Int32
 	var callers sync.WaitGroup
 	for range 4 {
@@ -121,7 +123,7 @@ func TestSettingsChangedAtOnceAreAllApplied(t *testing.T) {
 
 func TestOpenRefusesABucketInMemoryAndInvalidSettings(t *testing.T) {
 	t.Parallel()
-	js := patientStream(t, startNATS(t, t.TempDir()).URL())
+	js := patientStream(t, natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()}).URL())
 	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "PROJECTS", Storage: jetstream.MemoryStorage}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/natstest"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/redis/redistest"
 	"github.com/logboom/logboom/pkg/secret"
@@ -421,7 +423,7 @@ func (deafWatch) Stop() error                             { return nil }
 
 func TestWatchThatReportsNothingIsReplaced(t *testing.T) {
 	t.Parallel()
-	store := openStores(t, deafQueue{patientStream(t, startNATS(t, t.TempDir()).URL())}, project.Config{})
+	store := openStores(t, deafQueue{patientStream(t, natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()}).URL())}, project.Config{})
 	token, value := newToken(t, store, "demo")
 	cache := newCache(t, store, NewMemoryShared())
 	follow(t, cache)
@@ -435,7 +437,7 @@ func TestWatchThatReportsNothingIsReplaced(t *testing.T) {
 
 func TestPartitionedProcessRefusesARevokedTokenInTime(t *testing.T) {
 	t.Parallel()
-	server := startNATS(t, t.TempDir())
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	admin := connect(t, server.URL())
 	gone, goneValue := newToken(t, admin, "gone")
 	_, goodValue := newToken(t, admin, "good")
@@ -480,7 +482,7 @@ func TestPartitionedProcessRefusesARevokedTokenInTime(t *testing.T) {
 func TestCacheWatchesAgainAfterTheRecordRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := startNATS(t, dir)
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: dir})
 	wire := startProxy(t, server.Addr())
 	token := strings.TrimPrefix(strings.Split(server.URL(), "@")[0], "nats://")
 	store := connect(t, "nats://"+token+"@"+wire.addr())
@@ -489,10 +491,10 @@ func TestCacheWatchesAgainAfterTheRecordRestarts(t *testing.T) {
 	follow(t, cache)
 	known(t, cache, value)
 	wire.retarget("")
-	stopNATS(t, server)
+	natstest.Stop(t, server)
 	eventually(t, func() bool { return !cache.Stats().Watching })
 
-	again := restartNATS(t, dir, token)
+	again := natstest.Start(t, embedded.NATSConfig{DataDir: dir, Token: token})
 	wire.retarget(again.Addr())
 	eventually(t, func() bool { return cache.Stats().Watching })
 	known(t, cache, value)

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/natstest"
 	"github.com/logboom/logboom/pkg/leaktest"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/secret"
@@ -23,33 +24,6 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // patience bounds what has to happen, on machines that are busy or suspended for
 // seconds.
 const patience = time.Minute
-
-// startNATS runs a real server until the test ends.
-func startNATS(t testing.TB, dir string) *embedded.NATS {
-	t.Helper()
-	return restartNATS(t, dir, "")
-}
-
-// restartNATS runs a server over the folder of an earlier one, with the token of
-// that one.
-func restartNATS(t testing.TB, dir, token string) *embedded.NATS {
-	t.Helper()
-	server, err := embedded.StartNATS(t.Context(), embedded.NATSConfig{DataDir: dir, Token: token})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stopNATS(t, server) })
-	return server
-}
-
-func stopNATS(t testing.TB, server *embedded.NATS) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := server.Stop(ctx); err != nil {
-		t.Error(err)
-	}
-}
 
 // The project store under a name that can be embedded beside this package's.
 type projectStore = project.Store
@@ -124,7 +98,7 @@ func patientStream(t testing.TB, address string) jetstream.JetStream {
 // newStore opens an empty store of its own.
 func newStore(t testing.TB) stores {
 	t.Helper()
-	return connect(t, startNATS(t, t.TempDir()).URL())
+	return connect(t, natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()}).URL())
 }
 
 // newToken creates a project with a token.

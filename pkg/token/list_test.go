@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/natstest"
 	"github.com/logboom/logboom/pkg/project"
 )
 
@@ -67,7 +69,7 @@ func (w *countingWatch) Updates() <-chan jetstream.KeyValueEntry {
 
 func TestCreatingATokenReadsNoTokensOfOtherProjects(t *testing.T) {
 	t.Parallel()
-	js := patientStream(t, startNATS(t, t.TempDir()).URL())
+	js := patientStream(t, natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()}).URL())
 	store := openStores(t, js, project.Config{})
 	newToken(t, store, "mine")
 	for i := range 20 {
@@ -119,7 +121,7 @@ func fading(t *testing.T, js jetstream.JetStream, changes int32) stores {
 
 func TestTokenThatWasHalfCreatedOrHalfDeletedIsNotListed(t *testing.T) {
 	t.Parallel()
-	js := patientStream(t, startNATS(t, t.TempDir()).URL())
+	js := patientStream(t, natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()}).URL())
 	store := openStores(t, js, project.Config{})
 	token, value := newToken(t, store, "demo")
 	if _, _, err := fading(t, js, 1).CreateToken(t.Context(), "demo", "half"); !errors.Is(err, project.ErrUnavailable) {
@@ -192,7 +194,7 @@ func TestSweepRepairsListsOfTokens(t *testing.T) {
 // lists of both, beside so many others.
 func BenchmarkProjects(b *testing.B) {
 	for _, others := range []int{100, 10_000} {
-		server := startNATS(b, b.TempDir())
+		server := natstest.Start(b, embedded.NATSConfig{DataDir: b.TempDir()})
 		store := connect(b, server.URL())
 		fill(b, store, others)
 		made := 0

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/natstest"
 	"github.com/logboom/logboom/pkg/kv"
 	"github.com/logboom/logboom/pkg/project"
 	"github.com/logboom/logboom/pkg/redis/redistest"
@@ -19,7 +21,7 @@ import (
 
 func TestChangedSettingsReachEveryProcess(t *testing.T) {
 	t.Parallel()
-	server := startNATS(t, t.TempDir())
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	admin := connect(t, server.URL())
 	_, value := newToken(t, admin, "demo")
 	shared := openShared(t, redistest.Start(t).URL())
@@ -55,7 +57,7 @@ func TestChangedSettingsReachEveryProcess(t *testing.T) {
 
 func TestChangedDefaultsCountAtOnceDespiteASharedCache(t *testing.T) {
 	t.Parallel()
-	server := startNATS(t, t.TempDir())
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	_, value := newToken(t, connect(t, server.URL()), "demo")
 	slow := connectWith(t, server.URL(), project.Config{Defaults: project.Quotas{Rate: 10}})
 	fast := connectWith(t, server.URL(), project.Config{Defaults: project.Quotas{Rate: 20}})
@@ -296,11 +298,11 @@ func TestTokenOfAProjectDeletedAtTheSameTimeIsDeleted(t *testing.T) {
 func TestTokenIsValidAfterARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := startNATS(t, dir)
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: dir})
 	_, value := newToken(t, connect(t, server.URL()), "demo")
-	stopNATS(t, server)
+	natstest.Stop(t, server)
 
-	store := connect(t, startNATS(t, dir).URL())
+	store := connect(t, natstest.Start(t, embedded.NATSConfig{DataDir: dir}).URL())
 	if _, err := store.identify(t.Context(), mustDigest(t, value)); err != nil {
 		t.Errorf("after a restart: %v", err)
 	}
@@ -308,10 +310,10 @@ func TestTokenIsValidAfterARestart(t *testing.T) {
 
 func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	t.Parallel()
-	server := startNATS(t, t.TempDir())
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	store := connect(t, server.URL())
 	_, value := newToken(t, store, "demo")
-	stopNATS(t, server)
+	natstest.Stop(t, server)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := store.identify(ctx, mustDigest(t, value)); !errors.Is(err, project.ErrUnavailable) {

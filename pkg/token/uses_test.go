@@ -10,6 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/logboom/logboom/pkg/embedded"
+	"github.com/logboom/logboom/pkg/embedded/natstest"
 )
 
 // uses is a record that collects uses, or fails.
@@ -177,7 +180,7 @@ func TestTokensAreListedWithTheirLastUse(t *testing.T) {
 
 func TestStoredUsesOnlyMoveForward(t *testing.T) {
 	t.Parallel()
-	server := startNATS(t, t.TempDir())
+	server := natstest.Start(t, embedded.NATSConfig{DataDir: t.TempDir()})
 	store := connect(t, server.URL())
 	token, _ := newToken(t, store, "demo")
 	latest := time.Now().UTC().Truncate(time.Second)
